@@ -124,7 +124,6 @@ def sublayers(block: Block, catalogue: Catalogue) -> tuple[tuple[str, str], ...]
 
 
 def parts_of(sequence: Sequence, catalogue: Catalogue, start: Path = ()) -> Iterator[tuple[Path, Node]]:
-    """Yield every part of `sequence` and of the sequences inside it, with its path; parents before children."""
     for index, node in enumerate(sequence):
         path = (*start, index)
         yield path, node

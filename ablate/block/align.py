@@ -1,10 +1,9 @@
 """Aligning two block expressions: what they share, and the sites where they differ.
 
-The result is one tree that holds both. Choosing a side at every site gives a block again, so any subset of the
-differences can be applied without shifting paths. A site is as small as the shapes allow: a field; a part that is
-inserted or removed (only parts without a principal, such as norms); one modifier in another's place; otherwise the
-shortest run of parts that contains the difference. A combinator can align with bare parts if it is equivalent to them
-at its transparent values (a residual and its branch alone).
+One tree holds both; choosing a side at every site gives a block, so any subset of the differences can be applied. A
+site is as small as the shapes allow: a field; an inserted or removed part without a principal; one modifier in
+another's place; otherwise the shortest run of parts that contains the difference. A combinator aligns with bare parts
+if it is equivalent to them at its transparent values (a residual and its branch alone).
 """
 
 from __future__ import annotations
@@ -89,7 +88,6 @@ def choose(tree: Aligned, take_after: Callable[[EditSite], bool]) -> Value:
 
 
 def sites(tree: Aligned) -> tuple[EditSite, ...]:
-    """Return every site, in order; equal sites are distinguished by their place in this tuple."""
     match tree:
         case EditSite():
             return (tree,)
@@ -261,8 +259,7 @@ class _Lists:
 class _Runs:
     """For each place where a run of parts may be replaced by another: where both best end.
 
-    A replaced run costs 1 plus its nodes, so the best end does not depend on where the run started. Of equally good
-    ends the nearest in the old list is taken, then the nearest in the new one.
+    Equally good ends: the nearest in the old list, then in the new one. The best end does not depend on the start.
     """
 
     def __init__(self, lists: _Lists):

@@ -302,7 +302,6 @@ def check_reads_encoder(architecture: Architecture) -> None:
 
 
 def of_source(block: Block, catalogue: Catalogue) -> Iterator[Path]:
-    """Yield the paths of keys and values that have the length of the source."""
     for path, node in parts_of(block, catalogue):
         if _reads(node):
             yield from ((*path, name) for name, _ in node.fields if name in OF_SOURCE)

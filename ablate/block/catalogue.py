@@ -1,7 +1,4 @@
-"""The declarations of components: names, slots, fields and equivalences. Passed to this room, never imported by it.
-
-A catalogue also holds the declarations of every other kind of thing, for the rooms above that read it.
-"""
+"""The declarations of components: names, slots, fields and equivalences. Passed to this room, never imported by it."""
 
 from __future__ import annotations
 
@@ -380,10 +377,9 @@ def without_added(block: Sequence, catalogue: Catalogue) -> Sequence:
 
 @contextmanager
 def reporting_errors(spec: ComponentSpec, method: str) -> Iterator[None]:
-    """Turn exceptions from a user's component into InputError, while a `method` of its Config is called.
+    """Turn exceptions of a user's component into InputError while a `method` of its Config is called.
 
-    An AblateError is a message of the component itself, and is kept. So are exceptions of shipped components, which are
-    bugs in this package.
+    An AblateError is a message of its own, and is kept, as are exceptions of shipped components: bugs in this package.
     """
     try:
         yield

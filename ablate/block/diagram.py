@@ -22,7 +22,6 @@ from ablate.block.normal_form import fixed
 WIDTHS = (44, 36, 30, 26, 22, 18, 14)
 """Widths of the text in a box, tried in this order until the drawing is narrow enough."""
 GAP = 3
-"""Columns between branches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,6 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A straight line between the centres of two cells in one row or column."""
-
     x: int
     y: int
     to_x: int
@@ -156,7 +153,6 @@ def _framed(inside: Diagram, title: str) -> Diagram:
 
 
 def _stacked(drawings: list[Diagram]) -> Diagram:
-    """Stack drawings one below the other, with their ports in one column and a line between each two."""
     port = max(drawing.port for drawing in drawings)
     items: list[Item] = []
     y = 0
@@ -170,9 +166,9 @@ def _stacked(drawings: list[Diagram]) -> Diagram:
 
 
 def _joined(branches: list[Diagram], gain: Gain, skip: Gain) -> Diagram:
-    """Draw a skip straight down, unless it is a fixed 0, and branches that leave it and return to the sum.
+    """Draw a skip straight down, and branches that leave it and return to the sum.
 
-    Without a skip the first branch is the straight line, and the gain stands below the sum.
+    Without a skip (a fixed 0) the first branch is the straight line, and the gain stands below the sum.
     """
     skips = fixed(skip) != 0
     times, beside = _times(gain), _times(skip)
@@ -329,7 +325,6 @@ def _shapes(item: Item, fills: Mapping[str, str]) -> list[str]:
 
 
 def _rectangle(item: Box | Frame, style: str) -> str:
-    """Draw a rectangle through the centres of the cells at the edge of an item."""
     (left, top), (right, below) = _middle(item.x, item.y), _middle(item.x + item.width - 1, item.y + item.height - 1)
     return f'<rect {style} x="{left:g}" y="{top:g}" width="{right - left:g}" height="{below - top:g}"/>'
 

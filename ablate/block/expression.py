@@ -1,7 +1,6 @@
 """The block expression: small immutable data that everything else interprets, and its text.
 
-A block is a sequence of parts; a part is a `Node`: the name of a component and a value for each of its fields.
-Blocks are compared by value. Nothing here knows which components exist.
+A block is a sequence of parts; a part is a `Node`. Blocks are compared by value; no component is known here.
 """
 
 from __future__ import annotations
@@ -172,8 +171,6 @@ def map_nodes(value: Value, change: Callable[[Node], Node]) -> Value:
 
 
 class HasShorthand(Protocol):
-    """A component, as far as its text depends on it."""
-
     @property
     def shorthand(self) -> str | None: ...
 

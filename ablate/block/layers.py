@@ -82,7 +82,6 @@ def _check_once(where: str, value: Value, scope: Mapping[str, float]) -> None:
 
 
 def chosen(node: Node, spec: ComponentSpec, scope: Mapping[str, float]) -> Path:
-    """Return the way from a pattern to its alternative in the layer of a scope."""
     assert spec.chooses is not None
     try:
         return spec.chooses(node, scope)
@@ -113,7 +112,7 @@ class PatternFree:
 def pattern_free(block: Block, catalogue: Catalogue) -> tuple[PatternFree, ...]:
     """Return blocks without patterns in which each alternative of every pattern stands at least once.
 
-    Patterns advance together, so these are not all combinations. A block without patterns is the only one.
+    Patterns advance together, so these are not all combinations.
     """
 
     def choice(node: Node, spec: ComponentSpec, path: Path, turn: int) -> tuple[Path, int]:
@@ -179,7 +178,6 @@ class _Expansion:
         return value
 
     def _items(self, items: Iterable[Value], path: Path, origin: Path, turn: int) -> Any:
-        """Return the items of a list, in which the alternatives of patterns are spliced."""
         made: list[Value] = []
         for item, where, inside in self._spliced(items, origin, turn):
             here = (*path, len(made))

@@ -24,7 +24,7 @@ from ablate.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One nonlinear layer."""
+    ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,6 @@ def _branches(node: Node, spec: ComponentSpec) -> Iterator[Sequence]:
 
 
 def _outermost(value: Value, catalogue: Catalogue) -> Iterator[Node]:
-    """Yield the activations in a value, without those inside of others."""
     if isinstance(value, Node):
         if "activation" in catalogue[value.name].slots:
             yield value

@@ -222,7 +222,6 @@ def one_or_more(nodes: tuple[Node, ...]) -> Value:
 
 DIGITS = 12
 Canonical: TypeAlias = "bool | int | float | str | Items[Canonical] | Mapping[str, Canonical] | None"
-"""Plain JSON data."""
 
 
 def fingerprint(block: Block, catalogue: Catalogue) -> str:

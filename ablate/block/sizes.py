@@ -127,8 +127,7 @@ Maker: TypeAlias = Callable[..., Any]
 class PartMaker:
     """The maker of one component: calls `make` with the widths of the slot.
 
-    `config` is the Config of the component, for a component around it that needs to know it: an activation whose
-    shaping numbers are solved from the curve of another.
+    `config` is its Config, for a component around it that needs it, such as an activation shaped by another's curve.
     """
 
     config: Any
@@ -160,7 +159,7 @@ class GainMaker(Protocol):
 
     @property
     def value(self) -> float | None:
-        """The fixed number, or None."""
+        ...
 
     def __call__(self, width: int) -> Any:
         """Make the gain for a signal of `width` channels (or heads, if it has one number per head)."""
@@ -279,8 +278,7 @@ def field_values(
 ) -> dict[str, Any]:
     """Return a value for each field that `spec` declares, ready for its Config: `spec.config(**field_values(...))`.
 
-    `surroundings` are those inside the node, `path` is its place in the block. Raises InputError if arithmetic or a
-    width has no value, or if a number is out of its bounds.
+    `surroundings` are those inside the node, at `path`. InputError for a number without a value or out of bounds.
     """
 
     refuse_pattern(spec)

@@ -1,7 +1,4 @@
-"""App: the verbs in the order of `--help`, and how errors are handled.
-
-The verbs that need neither a space nor results are here: `init`, a space to start from, and `docs`, the manual.
-"""
+"""App: the verbs in the order of `--help`, and how errors are handled; `init` and `docs`."""
 
 from __future__ import annotations
 
@@ -46,8 +43,6 @@ def show_script(shell: Literal["bash", "zsh", "fish"] | None) -> None:
         write_text(get_completion_script(prog_name="ablate", complete_var=COMPLETION_VARIABLE, shell=shell))
         raise typer.Exit
 
-
-# The verb that writes a space to start from.
 
 NewName = Annotated[
     str | None,
@@ -171,8 +166,6 @@ def _mentions(word: str, manual: dict[str, ManualPage]) -> tuple[str, ...]:
     among = [page.topic for page in manual.values() if word.strip() and word.lower() in page.text.lower()]
     return (f"pages that mention it: {', '.join(among)}",) if among else ()
 
-
-# All verbs, and how errors are handled.
 
 VERBS = (
     init,

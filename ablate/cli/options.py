@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ablate.grammar.grammar import Grammar
     from ablate.session.earlier_runs import KeptSpace
 
-# A verb of the command line, with its help in full.
-
 
 class WholeSummary:
     """A summary in full in the list of verbs, over as many lines as needed; Typer would cut it at the width."""
@@ -96,8 +94,6 @@ def _names(beginning: str, kind: Literal["space", "grammar"], *, own: bool = Tru
     names = {*shipped_files(kind), *(own_files(kind) if own else ())}
     return sorted(name for name in names if name.startswith(beginning))
 
-
-# Arguments and options, each with its help.
 
 SpaceFile = Annotated[
     Path,

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ablate.session.forecasting import Forecasts
     from ablate.session.reporting import Reported
 
-# The verb that writes a page, and figures.
-
 SpaceToReport = Annotated[
     str,
     typer.Argument(
@@ -167,9 +165,6 @@ def show_figures(exported: Figures) -> None:
         lines.append(f"from an earlier export, left as they are: {', '.join(exported.earlier)}")
     for line in lines:
         screen.print(line, style="dim", soft_wrap=True)
-
-
-# The verb that forecasts a model before a single step.
 
 
 def _block_size(what: str, most: int = 1_000_000) -> Any:

@@ -1,6 +1,4 @@
-"""Results: the verbs that look after a results folder and hand it on, `status`, `doctor`, `mlflow` and `ui`, and
-`bundle`, `load` and `verify`.
-"""
+"""Results: the verbs `status`, `doctor`, `mlflow` and `ui` of a results folder, and `bundle`, `load` and `verify`."""
 
 from __future__ import annotations
 
@@ -15,8 +13,6 @@ from ablate.cli.console import from_here, note, show, typed
 from ablate.cli.options import RESULTS, Json, Mlflow, ResultsFolder
 from ablate.output.escape import write_text
 from ablate.output.words import plural
-
-# A results folder: its status, its repair, and MLflow's pages over it.
 
 
 def status(results: ResultsFolder = RESULTS, json: Json = False) -> None:
@@ -86,8 +82,6 @@ def ui(
 
     serve(results, port=port, browse=browse, say=write_text)
 
-
-# Results that travel.
 
 Bundle = Annotated[Path, typer.Argument(metavar="FILE", help="A bundle.", show_default=False)]
 

@@ -249,18 +249,17 @@ def _show_run(screen: Console, done: Run, results: Path, answer: Answer) -> None
     from ablate.report.json_form import to_json
     from ablate.report.screens import status
     from ablate.report.screens.result import result_screen
-    from ablate.report.searched import json_form as searched_form
-    from ablate.report.searched.sections import search_screen
+    from ablate.report.searched import sections
     from ablate.report.terminal_renderer import Screen
 
     stopped, in_json = done.ended.interrupted, None
     if done.searched is not None and not (stopped and not done.searched.trained):
         if answer is None:
             assert done.page is not None
-            screen.print(Screen(search_screen(done.searched)))
+            screen.print(Screen(sections.search_screen(done.searched)))
             screen.print(f"page: {from_here(done.page)}", style="dim", soft_wrap=True)
         else:
-            in_json = searched_form.to_json(done.searched)
+            in_json = sections.to_json(done.searched)
     elif done.summary is not None and not stopped:
         if answer is None:
             screen.print(Screen(result_screen(done.summary, done.definitions, unequal=done.unequal, mixed=done.mixed)))

@@ -4,7 +4,7 @@ Here are blocks and whole models as `nn.Module`s, what surrounds the blocks, ini
 here: a mechanism of a block (that is a component), the name of one, or training.
 
     compile.py         `compile_block` and `compile_model`: from expressions to models, whose layers may share
-                       parameters
+                       parameters; the size of a model, counted on the meta device
     build.py           from nodes to modules: a block, its gains, and the maker of each field
     decoder.py         embedding, positions and head; blocks between them that predict the next token
     encoder.py         blocks that see a whole sequence and its padding, alone or before a decoder, which reads it
@@ -13,11 +13,9 @@ here: a mechanism of a block (that is a component), the name of one, or training
                        generator; profiles
     values.py          values of a pass for the parts that read them; blocks that predict tokens further ahead, in
                        training
-    size.py            the size of a model, counted on the meta device
 """
 
 from ablate.compiler.build import Scale
-from ablate.compiler.compile import compile_block, compile_model
-from ablate.compiler.size import size_report
+from ablate.compiler.compile import compile_block, compile_model, size_report
 
 __all__ = ["Scale", "compile_block", "compile_model", "size_report"]

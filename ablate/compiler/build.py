@@ -39,8 +39,7 @@ from ablate.extension.loader import is_complete
 class Chain:
     """Modules applied one after another; without any it is the identity.
 
-    Not an `nn.Module`, so that its holder registers nothing: the parts belong to the block. A class rather than a
-    closure, so that the chains of a copied block call the copied parts.
+    Not an `nn.Module`: the parts belong to the block. Not a closure: a copied block's chains call the copied parts.
     """
 
     parts: tuple[nn.Module, ...]
@@ -54,9 +53,8 @@ class Chain:
 class Block(nn.Module):
     """One block of a model.
 
-    `parts` are registered under their names, so that `block.get_submodule("attention_norm")`, the keys of the state and
-    the addresses in result rows agree; `chain` applies them in their order, and `sublayers` gives, for each mixer, the
-    part at which its sub-layer begins (`block.address.sublayers`).
+    `parts` are registered under their names, which state keys and result rows share; `chain` applies them in order;
+    `sublayers` gives, for each mixer, the part at which its sub-layer begins (`block.address.sublayers`).
     """
 
     def __init__(self, parts: Mapping[str, nn.Module], chain: Chain, sublayers: Mapping[str, str]):

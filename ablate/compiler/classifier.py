@@ -14,27 +14,22 @@ A vision transformer (`VisionTransformer`) cuts images into patches, and its lay
 
 A patch is its numbers by channel, row and column, so W is a convolution of p x p with a stride of p. The class token,
 where there is one, is E ~ N(0, std²), the embedding's standard deviation. Positions on a grid (`sine_cosine_2d`) have
-for the patch in row y and column x, with D/4 numbers each,
+for the patch in row y and column x, with D/4 numbers each, and 0 for the class token,
 
     [sin(x ω), cos(x ω), sin(y ω), cos(y ω)]        ω_i = 10000^(-i / (D/4)),  i = 0, …, D/4 - 1
 
-and 0 for the class token. `sine_cosine_2d_as_released` divides i by D/4 - 1, as the code of Beyer et al. does, which
-DeepScaleLM's ViT uses; the order of the four is that of this code.
+`sine_cosine_2d_as_released` divides i by D/4 - 1, as the code of Beyer et al. does, which DeepScaleLM's ViT uses; the
+order of the four is that of this code.
 
     Dosovitskiy et al. 2021, arXiv:2010.11929, Eq. 4 (a class token, its layer in pre-training); Chen, Xie and He
     2021, arXiv:2104.02057, Sec. 5 (MoCo v3); Beyer et al. 2022, arXiv:2205.01580 (the mean; U starts at 0)
 
-A residual MLP (`ResidualMLP`) takes all numbers of an input, flattened, as one token, and its blocks have no
-attention:
+A residual MLP (`ResidualMLP`) takes all numbers of an input, flattened, as one token, x_0 = scale * (features(x) Wᵀ +
+b), and its blocks have no attention. The layers of He et al. 2024, arXiv:2405.19279, App. E and G, are `residual:
+[layer_norm, mlp: {hidden: 1x}]`, or with another norm or none: six of width 1024 over 3 x 32 x 32 numbers have 15.7 M
+parameters, the 15 M of the paper; with `head_init: zero` and `logit_scale: 1/sqrt(width)`.
 
-    x_0 = scale * (features(x) Wᵀ + b)
-
-The layers of He et al. 2024, arXiv:2405.19279, App. E and G, are `residual: [layer_norm, mlp: {hidden: 1x}]`, or with
-another norm or none: six of width 1024 over 3 x 32 x 32 numbers have 15.7 M parameters, the 15 M of the paper. Its last
-layer starts at 0 (`head_init: zero`), its output is divided by the root of the width (`logit_scale: 1/sqrt(width)`).
-
-Dimension key: B batch, C channels, H height, W width of an image; P patches, T tokens, D width of the model, N
-classes.
+Dimension key: B batch, C channels, H height, W width of an image; P patches, T tokens, D width, N classes.
 """
 
 from __future__ import annotations
@@ -142,8 +137,7 @@ class VisionTransformer(Classifier):
 class PatchEmbedding(Affine):
     """y = scale * [E; x_1 Wᵀ + b; …; x_P Wᵀ + b], for the patches x of an image, row by row, of `side` each.
 
-    A patch is flattened by channel, row and column. E ~ N(0, `class_token_std`²) is the same for every image; without
-    a standard deviation there is none.
+    E ~ N(0, `class_token_std`²) is the same for every image; without a standard deviation there is none.
     """
 
     def __init__(self, side: int, numbers: int, width: int, *, scale: float, class_token_std: float | None):
@@ -195,8 +189,6 @@ class GridPositions(nn.Module):
 
 
 class ResidualMLP(Classifier):
-    """[B, …] -> [B, N] logits."""
-
     def __init__(self, architecture: Architecture, catalogue: Catalogue, address: SlotAddress):
         scale = architecture.number("embedding_scale")
         embedding = FeatureEmbedding(features(architecture), architecture.sizes.d_model, scale=scale)

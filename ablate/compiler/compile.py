@@ -1,4 +1,4 @@
-"""Compilation: from expressions to models, by `compile_block` and `compile_model`."""
+"""Compilation: from expressions to models, by `compile_block` and `compile_model`; and the size of a model."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Any, Final
 
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from ablate.block.address import address
-from ablate.block.architecture import Architecture, check_kind, check_patterns, check_sharing
+from ablate.block.architecture import CLASSIFIERS, Architecture, check_kind, check_patterns, check_sharing
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Node
-from ablate.block.sizes import Sizes, Surroundings
+from ablate.block.sizes import PASSES, Cost, Sizes, Surroundings
 from ablate.compiler.build import Builder, SlotAddress, build_block
 from ablate.compiler.classifier import ResidualMLP, VisionTransformer
 from ablate.compiler.decoder import Decoder
 from ablate.compiler.encoder import Encoder, EncoderDecoder
 from ablate.compiler.initialise import Draw, Init, initialise
-from ablate.compiler.values import ValuesRead
+from ablate.compiler.values import ValuesRead, logits_ahead
 from ablate.components.protocols import Profiled
 from ablate.errors import InputError
 
@@ -159,3 +160,36 @@ def _tie_layer(module: nn.Module, source: nn.Module, layer: int, of: int) -> Non
                 "different in each layer\n  = choose another part, or share no layers"
             )
         inner._parameters.update(other)
+
+
+def size_report(architecture: Architecture, catalogue: Catalogue) -> Cost:
+    """Count parameters, FLOPs of a forward pass over one sequence, and those spared in its backward pass, by PyTorch
+    on the meta device, where nothing is stored or computed.
+
+    Tokens further ahead are predicted as in training. `plan/size.py` gives the same in closed form, without torch; a
+    test compares the two.
+    """
+    model = compile_model(architecture, catalogue, device="meta")
+    inputs = inputs_of(architecture)
+    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
+        outputs = model(*inputs)
+        forward = counter.get_total_flops()
+        every = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
+        sum((output.sum() for output in (*logits_ahead(model), *every)), torch.zeros((), device="meta")).backward()
+    return Cost(
+        parameters=sum(p.numel() for p in model.parameters()),
+        flops=forward,
+        spared=PASSES * forward - counter.get_total_flops(),
+    )
+
+
+def inputs_of(architecture: Architecture, batch: int = 1) -> tuple[torch.Tensor, ...]:
+    """Inputs on the meta device: tokens, of two stacks the source before them; or images."""
+    sizes = architecture.sizes
+    if architecture.kind in CLASSIFIERS:
+        return (torch.zeros(batch, *architecture.input_shape, device="meta"),)
+    tokens = torch.zeros(batch, sizes.seq_len, dtype=torch.int64, device="meta")
+    if architecture.kind != "encoder_decoder":
+        return (tokens,)
+    shape = (batch, sizes.source_len or 0, *architecture.input_shape[1:])
+    return torch.zeros(shape, dtype=torch.float32 if architecture.input_shape else torch.int64, device="meta"), tokens

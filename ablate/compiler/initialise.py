@@ -1,12 +1,10 @@
 """Initialisation: every parameter from a random stream of its own, seeded by its address.
 
-Two models with the same seed share the numbers of every parameter that has the same address and shape in both, so an
-edit affects nothing else: variants are paired. Numbers are drawn in float64 on the CPU, then rounded to the dtype and
-moved to the device of the model: on every device, a float32 model is the float64 one, rounded.
+Two models with the same seed share the numbers of every parameter that has the same address and shape in both, so
+variants are paired. Numbers are drawn in float64 on the CPU, then rounded to the dtype and moved to the device.
 
-A weight may start from the numbers of others (as the inverse of the one beside it). Since those follow from seed,
-salt and address, they are drawn again in float64; once the model is filled, it is checked that the other weights were
-indeed filled by the same scheme.
+A weight may start from the numbers of others (as the inverse of the one beside it): these are drawn again in float64,
+and once the model is filled, it is checked that the others were indeed filled by the same scheme.
 """
 
 from __future__ import annotations
@@ -28,9 +26,8 @@ from ablate.errors import InputError
 
 # Random streams: code that names no generator draws from one with a seed of its own.
 #
-# `nn.Linear` draws its initial weights, `nn.Dropout` its masks, from the generator of the process, as `torch.rand`,
-# `random.random()` and `np.random` do. Their numbers would depend on whatever ran before. So each piece of code whose
-# numbers matter runs on streams of its own, and the process then continues as if nothing had been drawn, as in `with
+# The numbers of `nn.Linear`, `nn.Dropout` or `np.random` would depend on whatever ran before. So code whose numbers
+# matter runs on streams of its own, and the process then continues as if nothing had been drawn, as in `with
 # seeded(stream_seed(seed, salt, "layers.1.attention.query")): nn.Linear(16, 16)`.
 #
 # This covers PyTorch's generators (of the CPU, and of the current GPU once CUDA is in use), Python's and NumPy's. A
@@ -91,8 +88,8 @@ class TorchStreams:
 class TrainingStreams:
     """The random streams of one trial's training, used by nothing else: masks of dropout, and draws of its components.
 
-    PyTorch's generators continue from step to step, and `torch` holds their states in between. Python's and NumPy's are
-    reseeded at each step, from the seed and the name of the step, so no checkpoint needs to hold them.
+    PyTorch's generators continue from step to step (`torch` holds their states). Python's and NumPy's are reseeded at
+    each step from the seed and the step's name, so no checkpoint needs them.
     """
 
     def __init__(self, seed: int):
@@ -246,10 +243,7 @@ def initialise(model: nn.Module, draw: Draw, sources: Mapping[str, str] | None =
 
 
 def in_its_place(module: object) -> str:
-    """The slot of a module, or of its class, whose weight has the numbers it would have alone there; or nothing.
-
-    A weight to which a component adds another (`blend`) so starts as it would without the addition.
-    """
+    """The slot of a module, or class, whose weight has the numbers it would have alone there (`blend`); or nothing."""
     return str(getattr(module, "in_its_place", ""))
 
 
@@ -277,10 +271,9 @@ def _source(address: str, sources: Mapping[str, str]) -> str:
 def profile(model: nn.Module, inputs: Tensor | tuple[Tensor, ...]) -> None:
     """Calibrate, in place, the modules of `model` that are `Profiled`, by one forward pass over a batch's `inputs`.
 
-    The pass is in evaluation mode, so no running state changes; if a component draws random numbers nevertheless, they
-    come from a stream that is the same for every model. Each module is then calibrated from the measurements of the
-    earlier modules of its class. Nothing else changes. A second profile of the same model would give another result,
-    since it starts from calibrated modules: a resumed trial takes them from its checkpoint.
+    The pass is in evaluation mode, on random numbers that are the same for every model, and changes nothing else. Each
+    module is calibrated from the measurements of the earlier modules of its class. A second profile would give another
+    result, since it starts from calibrated modules: a resumed trial takes them from its checkpoint.
     """
     if not any(isinstance(module, Profiled) for module in model.modules()):
         return

@@ -1,8 +1,8 @@
 """Values of a forward pass: from where they arise to where they are read, by later parts of the model or by the loss.
 
-A value is kept only if it is read, and only until it is read or the pass ends. A module's value is taken by a hook on
-it, so that the module knows nothing of its readers; readers hold the same `KeptValue`, also in a copy of the model or a
-traced graph. Logits of tokens further ahead are kept until the loss asks for them.
+A value is kept only if it is read, and only until it is read or the pass ends. A hook on the module takes it; readers
+hold the same `KeptValue`, also in a copy of the model or a traced graph. Logits of tokens further ahead are kept until
+the loss asks for them.
 
 Dimension key: B batch, T time, V size of the vocabulary.
 """
@@ -41,7 +41,7 @@ class KeptValue:
     def once(self, make: Callable[..., Any], *options: Hashable) -> Any:
         """`make(value, store, *options)`, made once in a pass for all readers that ask for the same.
 
-        The store is emptied when the pass has ended. While a graph is traced all is made anew: it has no numbers yet.
+        The store is emptied after the pass. While a graph is traced all is made anew: it has no numbers yet.
         """
         if torch.compiler.is_compiling():
             return make(self(), {}, *options)
@@ -86,9 +86,7 @@ class ValuesRead:
     ) -> None:
         """Take the values from `model`, of which `layers` are the blocks by number, during each of its passes.
 
-        A part in front of the layers may have another name in the model: `own_names`.
-
-        Raises InputError for a place that the model does not have: a block alone has no other layer.
+        `own_names`: other names in the model of parts in front of the layers. InputError for a place that is not there.
         """
         for place, kept in self.kept.items():
             if place in self.given:
@@ -123,12 +121,10 @@ def _module_at(block: nn.Module, name: str) -> nn.Module | None:
 #
 #     logits_k = head(logit_scale * final_norm(ahead.k(x_L)))        k = 2, 3, …: the k-th token ahead; then the softcap
 #
-# Each is a copy of the model's block as it is in the last layer, with parameters of its own; norm and head are the
-# model's. What a copy reads of the last layer (`from: attention.key`, `in`) is its own, and of any other layer the
-# model's: it stands where the last layer stands, but on the stream behind that.
+# Each is a copy of the model's last layer with parameters of its own; norm and head are the model's. What a copy reads
+# of the last layer (`from: attention.key`, `in`) is its own, and of any other layer the model's.
 #
-# They are for training alone: they run while a model trains and gradients are tracked, so an evaluation is that of
-# the model without them.
+# They run only while a model trains and gradients are tracked.
 #
 # Gloeckle et al. 2024, arXiv:2404.19737, Sec. 2: a trunk, a transformer layer for each token, one unembedding. There
 # the next token has a layer of its own as well; here it has the last block of the model.

@@ -28,7 +28,7 @@ Each folder below holds the components of one slot or kind of part; its files ar
     weights/       linear maps
 
 Dimension key, where a file has no other: B batch, T time or queries, S keys, H heads, K width of a head, D width of the
-model, I and O widths of the input and the output of a weight (d_in, d_out). A matrix W is [d_out, d_in].
+model, I and O widths of the input and the output of a weight (d_in, d_out), V vocabulary. A matrix W is [d_out, d_in].
 
 Never here: configs read from files, knowledge of the trainer, or one component that imports another.
 """

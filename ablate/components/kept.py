@@ -8,8 +8,7 @@ from typing import Any
 class Kept:
     """Holds tensors of the last forward pass until they are taken.
 
-    A tensor with a graph can be neither copied nor pickled, and holds the memory of its pass. So a copy or a pickle of
-    this is empty, and a module that holds one can be copied and saved at any time.
+    A copy or a pickle is empty, since a tensor with a graph can be neither copied nor pickled.
     """
 
     def __init__(self) -> None:

@@ -73,5 +73,4 @@ def _check_metrics(declared: Declared, spec: ProbeSpec, catalogue: Catalogue, pr
 
 
 def implementation(spec: ComponentSpec) -> Any:
-    """Imports torch."""
     return loader.implementation(spec)

@@ -77,11 +77,9 @@ class BetweenMaps(ABC):
         return affine.after(self.activation(affine.before(x)))
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
-        """E[f(u_i) f(u_j)] for normal inputs."""
         return x.activated(self)
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x."""
         from ablate.signal.kernel_maps import Shaped
 
         return Shaped(self.activation.config, self.affine()).curve(x)
@@ -118,7 +116,6 @@ class LeakyReLUBeforeMap(ABC):
         return shaped.affine.after(f"LeakyReLU({shaped.affine.shifted(x)}; {shaped.slope:.4g})")
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
-        """E[f(u_i) f(u_j)] for normal inputs."""
         return x.activated(self)
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
@@ -132,5 +129,4 @@ class LeakyReLUBeforeMap(ABC):
 
     @property
     def kinks(self) -> tuple[float, ...]:
-        """The input at which f' jumps."""
         return (0.0 - self.shaped().affine.input_shift,)

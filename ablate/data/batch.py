@@ -32,8 +32,7 @@ NO_TARGET: Final = -100
 
 class Batch(NamedTuple):
     """Examples [B, …]: the `inputs` of a model, one tensor or several in the order of its arguments, and the `targets`
-    of an objective, one or several as well.
-    """
+    of an objective, one or several as well."""
 
     inputs: Tensors
     targets: Tensors
@@ -87,8 +86,7 @@ class Batches:
 
 class Examples(NamedTuple):
     """The examples of an evaluation: `inputs` and `targets` as in a batch, and the bytes of text of all targets
-    together (None if the targets do not come from text).
-    """
+    together (None if the targets do not come from text)."""
 
     inputs: Tensors
     targets: Tensors

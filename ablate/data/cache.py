@@ -153,9 +153,7 @@ def _numbers(path: Path) -> Floats:
 
 def faults(cache: Path) -> Iterator[tuple[Path, str]]:
     """Yield the damaged files of a cache with their faults; every byte is read.
-
-    A run that needs such a file notices the damage as well and rebuilds it; unfinished files do not count.
-    """
+    A run that needs such a file notices the damage as well and rebuilds it; unfinished files do not count."""
     for path in sorted(cache.glob("*.json")):
         try:
             if "." in path.stem:
@@ -175,9 +173,7 @@ def faults(cache: Path) -> Iterator[tuple[Path, str]]:
 
 def write_whole(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     """Write a file atomically: whatever happens, `path` holds either all of it or what it held before.
-
-    Raises RefusedError if that fails.
-    """
+    Raises RefusedError if that fails."""
     partial = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{PARTIAL}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

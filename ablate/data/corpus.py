@@ -61,9 +61,7 @@ class Corpus:
 
 def corpus_of(data: Data, catalogue: Catalogue | None = None) -> CorpusSpec:
     """The corpus of `data` in the `catalogue` (by default that of what ships and is installed).
-
-    Raises InputError if there is none of that name, for example because a plugin was not given this time.
-    """
+    Raises InputError if there is none of that name, for example because a plugin was not given this time."""
     known = (declarations() if catalogue is None else catalogue).of_kind(CorpusSpec)
     name = data.corpus.name
     if name not in known:
@@ -87,10 +85,8 @@ def source_of(data: Data, folder: Path, catalogue: Catalogue | None = None) -> T
 
 def divide(source: TextSource, data: Data, layout: Layout | None = None) -> Corpus:
     """Read a source, whose examples are of a `layout` if they are no text, each into the split of its folder.
-
     Raises CorpusError if nothing can be read, or if there are too few folders for the requested splits; InputError
-    if the shares held out leave nothing to train on.
-    """
+    if the shares held out leave nothing to train on."""
     if data.tuning + data.verdict >= 1:
         raise InputError(
             f"data: tuning {data.tuning:.0%} and verdict {data.verdict:.0%} together leave nothing to train on; "
@@ -112,9 +108,7 @@ def divide(source: TextSource, data: Data, layout: Layout | None = None) -> Corp
 
 def survey(data: Data, folder: Path, catalogue: Catalogue | None = None) -> None:
     """Raise CorpusError if `data` names files that are missing, are all empty, or are too few for the splits.
-
-    No text is read and no hub is contacted, so the number of rows in a file is not checked yet.
-    """
+    No text is read and no hub is contacted, so the number of rows in a file is not checked yet."""
     source = source_of(data, folder, catalogue)
     if not isinstance(source, NamedFiles):
         return
@@ -250,10 +244,8 @@ class SplitReport(Document):
 
 class CorpusReport(Document):
     """The state of a corpus: the same on every machine that holds the same texts (except for the title).
-
     `pairs`: each two of its texts are a source and its target. `records` tells of examples that are no text: the
-    vocabulary is then the classes, and tokens are the 16-bit numbers of the records.
-    """
+    vocabulary is then the classes, and tokens are the 16-bit numbers of the records."""
 
     title: str
     tokenizer: str
@@ -313,10 +305,8 @@ def check_corpus(
     of_pairs: bool = False,
 ) -> None:
     """Raise CorpusError unless train holds one batch without repetition and `held_out` splits hold their windows.
-
     A window of seq_len tokens takes seq_len + 1, since the last token predicts its successor. Where examples are pairs,
-    or no text, a window is one of them.
-    """
+    or no text, a window is one of them."""
     by_example = of_pairs or report.records is not None
     if by_example:
         each, a_batch, an_evaluation = 1, "a batch", "an evaluation"

@@ -39,9 +39,7 @@ from ablate.space.fits import at_most
 @dataclass(frozen=True, slots=True, order=True)
 class Epochs:
     """A trial's `windows` of `seq_len` tokens, drawn from a training split that holds `held` tokens.
-
-    Of pairs, or of examples that are no text, the examples are the tokens, as the `noun` says, and a window is one.
-    """
+    Of pairs, or of examples that are no text, the examples are the tokens, as the `noun` says, and a window is one."""
 
     windows: int
     seq_len: int
@@ -121,10 +119,8 @@ def measure_repetition(
     data: Data, folder: Path, cache: Path, seq_len: int, catalogue: Catalogue | None = None, known: str | None = None
 ) -> Repetition:
     """Measure the repetition in windows of `seq_len` tokens of a corpus's training split.
-
     Quick if it was measured before and the corpus is unchanged; its files are not looked at where its fingerprint is
-    `known`. Raises RefusedError as `prepare` does, and if the split holds no window of two tokens.
-    """
+    `known`. Raises RefusedError as `prepare` does, and if the split holds no window of two tokens."""
     if corpus_of(data, catalogue).layout(data.corpus.settings) is not None:
         raise RefusedError(
             f"data: a block uses repetition, which is how often tokens of a text repeat, and corpus {data.corpus.name} "
@@ -192,10 +188,7 @@ def typical_windows(
     known: str | None = None,
 ) -> Windows:
     """Return `count` typical windows of a training split, or all where there are fewer, [count, seq_len].
-
-    Quick if they were looked for before and the corpus is unchanged; its files are not looked at where its fingerprint
-    is `known`. Raises RefusedError as `measure_repetition` does.
-    """
+    Quick where `measure_repetition` is, and raises RefusedError as it does."""
     mark, looked_for = known or fingerprint(data, folder, cache, catalogue).fingerprint, f"windows-{seq_len}-{count}"
     if (before := load_document(cache, f"{mark}.{looked_for}", _Windows)) is not None:
         return np.array(before.tokens)
@@ -236,10 +229,7 @@ def measure_inputs(
     data: Data, folder: Path, cache: Path, patch: int | None, catalogue: Catalogue, known: str | None = None
 ) -> Floats:
     """Return K, [P, P]: of images in patches of that side, of whole images (None), or of frames.
-
-    Quick if it was measured before and the corpus is unchanged; its files are not looked at where its fingerprint is
-    `known`. Raises RefusedError as `prepare` does.
-    """
+    Quick where `measure_repetition` is; raises RefusedError as `prepare` does."""
 
     def of(streams: TokenStreams) -> Floats:
         records = streams.records("train")

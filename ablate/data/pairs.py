@@ -61,10 +61,7 @@ def evaluation_pairs(
     token_bytes: TokenBytes | None = None,
 ) -> Examples:
     """Return the `number` of pairs that every evaluation of a trial of `seed` uses, whatever its model is.
-
-    Each seed has its own, stratified over the split: see `window_starts`, whose positions are the pairs here.
-    Raises RefusedError if the split has fewer pairs.
-    """
+    They are stratified over the split: see `window_starts`. Raises RefusedError if the split has fewer pairs."""
     if len(pairs) < number:
         raise RefusedError(
             f"data: a split of {len(pairs):,} pairs does not hold {number:,} to evaluate on. Add more text, hold out "

@@ -38,9 +38,7 @@ Words = npt.NDArray[np.uint16]
 
 def record_of(layout: Layout, values: npt.ArrayLike, targets: Sequence[int] | int) -> bytes:
     """Return an example as the bytes of a record; frames may be fewer than the layout has.
-
-    Raises InputError for another shape, other values or other targets than the layout allows.
-    """
+    Raises InputError for another shape, other values or other targets than the layout allows."""
     given = np.asarray(values)
     kept = [targets] if isinstance(targets, int) else list(targets)
     filled = _checked(layout, given, kept)
@@ -222,9 +220,7 @@ def require_records(layout: Layout, texts: Mapping[Split, tuple[Text, ...]]) -> 
 @dataclass(frozen=True)
 class DrawnExamples:
     """The examples of numbers below `examples`, each drawn by `draw`: its values, and its class or its tokens.
-
-    `place` is the name of the corpus, and `noun` that of its examples.
-    """
+    `place` is the name of the corpus, and `noun` that of its examples."""
 
     place: str
     noun: str

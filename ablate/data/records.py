@@ -60,10 +60,7 @@ class RecordBatches:
 
 def evaluation_records(records: Records, standard: Standard, number: int, *, seed: int, split: Split) -> Examples:
     """Return the `number` of examples that every evaluation of a trial of `seed` uses, whatever its model is.
-
-    Each seed has its own, stratified over the split: see `window_starts`, whose positions are the examples here.
-    Raises RefusedError if the split has fewer.
-    """
+    They are stratified over the split: see `window_starts`. Raises RefusedError if the split has fewer."""
     if len(records) < number:
         raise RefusedError(
             f"data: a split of {len(records):,} examples does not hold {number:,} to evaluate on. Add examples, hold "

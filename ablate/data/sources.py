@@ -31,9 +31,7 @@ SPLITS: tuple[Split, ...] = ("train", "tuning", "verdict")
 @dataclass(frozen=True, slots=True)
 class Text:
     """One document: a name that is the same on every machine, and its text in UTF-8 with newlines as `\\n`.
-
-    Of a corpus with a `layout`, the content is the bytes of a record instead (`data/record_stream.py`).
-    """
+    Of a corpus with a `layout`, the content is the bytes of a record instead (`data/record_stream.py`)."""
 
     name: str
     content: bytes
@@ -73,9 +71,7 @@ class TextSource(Protocol):
 
     def stamp(self) -> str | None:
         """Return a value that changes when the source seems to have changed, without reading any text.
-
-        None if that cannot be told, and the source has to be read.
-        """
+        None if that cannot be told, and the source has to be read."""
 
     def texts(self) -> Iterator[Text | Skipped]:
         """Yield every document, each under a unique name, in an order that is always the same."""
@@ -124,9 +120,7 @@ so it gets no stamp yet. Git treats its index likewise."""
 @dataclass(frozen=True, slots=True, order=True)
 class FoundFile:
     """A file: its name within the corpus, its path, its size in bytes and its modification time in nanoseconds.
-
-    A file without a status (a dangling link) has size and time -1.
-    """
+    A file without a status (a dangling link) has size and time -1."""
 
     name: str
     path: Path
@@ -158,10 +152,8 @@ def stamp_of(files: Iterable[FoundFile]) -> str | None:
 @dataclass(frozen=True)
 class NamedFiles(ABC):
     """The files that match the patterns of `settings`, which start from `folder` unless absolute. `**`: any depth.
-
     A pattern that starts from `folder` cannot leave it, neither by `..` nor by a link. `documents` says whether each
-    file is one document or holds several, in rows.
-    """
+    file is one document or holds several, in rows."""
 
     settings: CorpusSettings
     folder: Path
@@ -185,10 +177,8 @@ class NamedFiles(ABC):
     @cached_property
     def files(self) -> tuple[FoundFile, ...]:
         """The files, ordered by name: the path below the deepest folder that holds them all.
-
         A file that is reached by several patterns or links is listed once, so that it cannot be in two splits.
-        Raises CorpusError naming every pattern that matches no file, or a file outside the folder.
-        """
+        Raises CorpusError naming every pattern that matches no file, or a file outside the folder."""
         outside = (self._outside(pattern, paths) for pattern, paths in self._matches.items())
         faults = [fault for fault in outside if fault is not None]
         faults += [self._unmatched(pattern) for pattern, paths in self._matches.items() if not paths]
@@ -290,9 +280,7 @@ class NamedRows(NamedFiles):
 
     def texts(self) -> Iterator[Text | Skipped]:
         """Yield each row as a document, ordered by file and number. Raises CorpusError for a file that cannot be read.
-
-        A field that the first row lacks is an error; a later row without it is skipped, and reported.
-        """
+        A field that the first row lacks is an error; a later row without it is skipped, and reported."""
         read, first = 0, True
         for file in self.files:
             for number, value in self.rows(file):

@@ -31,9 +31,7 @@ FORMAT = 1
 @dataclass(frozen=True, eq=False)
 class TokenStreams:
     """The tokens of each split, read-only and mapped from the cache, and the report on them.
-
-    Of examples that are no text, they are records of a `layout`, given to a model by a `standard`.
-    """
+    Of examples that are no text, they are records of a `layout`, given to a model by a `standard`."""
 
     train: Tokens
     tuning: Tokens
@@ -64,10 +62,9 @@ def fingerprint(
     data: Data, folder: Path, cache: Path, catalogue: Catalogue | None = None, *, kept: bool = False
 ) -> CorpusReport:
     """Return the report on a corpus: without reading any text if its files seem unchanged, else as `prepare` does.
-
-    A file that changed while its size and modification time stayed the same is not noticed. Where files are gone, the
-    report is the last one, with a note that says so, if their tokens are `kept` to be used; else that is a CorpusError.
-    """
+    A file that changed while its size and modification time stayed the same is not noticed. Where files are gone,
+    the report is the last one, with a note that says so, if their tokens are `kept` to be used; else that is a
+    CorpusError."""
     source, spec = source_of(data, folder, catalogue), corpus_of(data, catalogue)
     try:
         known = _recalled(source, data, cache, _stamp(source, spec.version))
@@ -221,9 +218,7 @@ def _described(data: Data, layout: Layout | None) -> str:
 
 def _identity(corpus: Corpus, data: Data, layout: Layout | None) -> str:
     """Hash what the tokens depend on: contents, order, splits, tokenizer; not names, times, machines or shares.
-
-    Of records, also what is made of them on the way to a model.
-    """
+    Of records, also what is made of them on the way to a model."""
     hashed = [FORMAT, corpus.digest, _described(data, layout)]
     if layout is not None:
         hashed += [OF_RECORDS, layout.targets, layout.classes, data.whiten]

@@ -298,10 +298,8 @@ class Executor(Protocol):
 
     def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
         """Request a task whenever a worker is free; return when there is none and every trial has sent its outcome.
-
         Once `should_stop` is true no task is requested, and running trials end as interrupted. A worker that dies ends
-        its trial as interrupted too, with the reason in the outcome's detail: it may be handed out again.
-        """
+        its trial as interrupted too, with the reason in the outcome's detail: it may be handed out again."""
         ...
 
 

@@ -52,10 +52,8 @@ STRIDES = 128  # the layers up to which a forecast takes longer the more there a
 @dataclass(frozen=True)
 class Forecaster:
     """Forecasts the variants of a space over its corpus; the same model at the same sizes is computed once.
-
     It reads at most `KEPT` tokens of a sequence; if it is `quick` and all of a plan would take long, those of `QUICK`,
-    and one window. A forecast that is `kept`, by trial and variant, is not computed again, except a refusal.
-    """
+    and one window. A forecast that is `kept`, by trial and variant, is not computed again, except a refusal."""
 
     models: Models
     cache: Path

@@ -23,7 +23,7 @@ from ablate.block.catalogue import Catalogue
 from ablate.block.expression import walk
 from ablate.block.layers import at_layer
 from ablate.compiler import compile_model
-from ablate.compiler.size import inputs_of
+from ablate.compiler.compile import inputs_of
 from ablate.components.declare import Profiled
 from ablate.errors import InputError, RefusedError
 from ablate.execute.executor import SHARE, Message, Pack, Task, on_a_gpu, outcome_of

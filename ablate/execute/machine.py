@@ -26,7 +26,7 @@ from torch.nn import functional
 
 from ablate.block.catalogue import Catalogue
 from ablate.compiler import compile_model
-from ablate.compiler.size import inputs_of
+from ablate.compiler.compile import inputs_of
 from ablate.errors import InputError, RefusedError
 from ablate.execute.gpu import device, device_versions, gpus
 from ablate.kernels import asked_of, choose

@@ -177,9 +177,7 @@ class Supervisor:
 
     def tend(self, wanted: int) -> None:
         """Keep `wanted` workers, as far as they can be started. RefusedError if none can.
-
-        After a failed start they are started one at a time, with pauses.
-        """
+        After a failed start they are started one at a time, with pauses."""
         now = time.monotonic()
         for worker in self._workers:
             if not (worker.ready or worker.late) and now - worker.began > READY_WITHIN:

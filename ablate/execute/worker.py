@@ -45,10 +45,8 @@ SPEAK_EVERY = 0.25  # seconds between messages of a running trial
 
 def messages(task: Task, should_stop: ShouldStop) -> Iterator[Message]:
     """Train one trial and yield its events, several times a second. The last event is always its outcome.
-
     An error in the trial is an outcome of kind `bug` with the whole trace. An error around it (the disk, the corpus,
-    another worker that has it) is `interrupted` with the reason under REFUSED: not the trial's fault.
-    """
+    another worker that has it) is `interrupted` with the reason under REFUSED: not the trial's fault."""
     outbox = _Outbox(task)
     try:
         with Claim(task.folder, task.trial.id, step=outbox.step) as claim:
@@ -389,10 +387,8 @@ def _rank_store(ranks: int) -> TCPStore:
 @contextmanager
 def _process_group(store: Store, rank: int, size: int, timeout: timedelta) -> Iterator[None]:
     """Make this process a rank of the default group while entered. Rank 0 leaves the group; the others end with it.
-
     NCCL's clean exit is collective, so a failed rank would wait there for ranks that wait for it. So rank 0, with which
-    all others end, aborts the group, and the others do nothing.
-    """
+    all others end, aborts the group, and the others do nothing."""
     cuda = torch.cuda.is_available()
     with _loopback():
         try:

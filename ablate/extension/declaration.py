@@ -76,10 +76,8 @@ WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
     """A component, probe or the like as planning sees it, without torch; each kind adds fields of its own.
-
     `summary` is the first line of its file, `source` where it is from, and `version` that of the numbers it computes:
-    it rises with every change of them (see `plan/identity.py`). `module` is the name by which Python imports it.
-    """
+    it rises with every change of them (see `plan/identity.py`). `module` is the name by which Python imports it."""
 
     kind: ClassVar[Kind]
     name: str

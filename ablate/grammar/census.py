@@ -1,7 +1,6 @@
 """How many blocks a grammar has after its constraints: exact if that can be counted, else an estimate.
 
-Constraints look at only a few fields. Derivations that agree in those are counted together, rule by rule, so that the
-half million blocks of the shipped grammar reduce to some hundred kinds.
+Constraints look at few fields. Derivations that agree in those are counted together, rule by rule.
 """
 
 from __future__ import annotations
@@ -58,7 +57,6 @@ def take_census(grammar: Grammar, *, exact_up_to: int = EXACT_UP_TO, samples: in
 
 
 def wilson(hits: int, n: int, z: float = Z95) -> tuple[float, float]:
-    """Compute Wilson's score interval for a share of `hits` in `n`."""
     share, spread = hits / n, z * z / n
     middle = (share + spread / 2) / (1 + spread)
     half = z * math.sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)

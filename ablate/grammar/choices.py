@@ -75,11 +75,10 @@ class Subtree:
 
 
 Chooser = Callable[[OpenChoice], int]
-"""Returns the number of one of the alternatives."""
 
 
 def decide(template: Template, chooser: Chooser) -> Derived:
-    """Build the derivation that a chooser makes, choice by choice; a choice with one alternative is made without it.
+    """Build the derivation that a chooser makes, choice by choice, without asking it where one alternative is left.
 
     Raises IndexError if it returns an alternative that does not exist.
     """
@@ -236,6 +235,5 @@ def hole_fields(shape: Value | Hole, field: str) -> Iterator[tuple[int, str]]:
 
 
 def _once(name: str, seen: Counter[str]) -> str:
-    """Return a name, numbered from its second use on."""
     seen[name] += 1
     return name if seen[name] == 1 else f"{name}#{seen[name]}"

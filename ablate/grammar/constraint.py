@@ -200,10 +200,7 @@ NamedParts: TypeAlias = tuple[tuple[str, Node], ...]
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """If all of `when` hold, one alternative of `require` must hold in full, and `forbid` must not.
-
-    `name` is empty if it has none.
-    """
+    """If all of `when` hold, one alternative of `require` must hold in full, and `forbid` must not."""
 
     when: tuple[Condition, ...]
     require: tuple[tuple[Condition, ...], ...]
@@ -235,8 +232,6 @@ class Constraint:
 
 
 class Refusals:
-    """Checks blocks, one after another, against a list of constraints."""
-
     def __init__(self, constraints: Sequence[Constraint]):
         conditions = dict.fromkeys(
             condition for constraint in constraints for side in constraint.sides for condition in side

@@ -1,7 +1,6 @@
 """Derivations as arithmetic: everything a rule can derive is numbered, so that counting, listing and drawing are easy.
 
-A template stands for a finite list of values. `count` is its length, an exact integer of any size; `at(k)` is its k-th
-value. Listing is `at(0), at(1), …`; a uniform draw is `at` of a uniform integer.
+A template stands for a finite list of values: `count` is its exact length, of any size, and `at(k)` its k-th value.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ Scale = Literal["linear", "log"]
 
 
 class Template(ABC):
-    """A numbered list of values."""
-
     count: int
 
     @abstractmethod
@@ -84,8 +81,7 @@ class Product(Template):
 
 @dataclass(frozen=True, slots=True)
 class Named(Template):
-    """The derivations of a rule, named by the rule as it is used: `norm`, `sublayer($mlp)`; `one_of` for an inline
-    choice.
+    """The derivations of a rule, named as it is used: `norm`, `sublayer($mlp)`; `one_of` for an inline choice.
 
     Uses of a rule with the same arguments, for the same kind of place and at the same depth, share one object.
     """
@@ -140,8 +136,6 @@ class SharedDraw(Template):
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """The place of the `index`-th hole in the shape of a product."""
-
     index: int
 
 

@@ -49,7 +49,6 @@ REQUIRED = ("grammar", "defaults", "rules", "start", "blocks")
 DRAWS = 10_000
 T = TypeVar("T")
 USUAL = "transformer"
-"""The grammar that commands use if none is named."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,6 @@ class Grammar:
 
     @property
     def count(self) -> int:
-        """The exact number of derivations, before constraints."""
         return self.derivations.count
 
     def starting(self, name: str) -> Grammar:
@@ -107,10 +105,7 @@ class Grammar:
         return (block for k in range(self.count) if not self.refusals(block := self.derive(k)))
 
     def sample(self, rng: random.Random) -> Block:
-        """Draw uniformly from the derivations that no constraint refuses, by rejection.
-
-        Raises InputError after 10,000 refusals in a row: the constraints then admit practically nothing.
-        """
+        """Draw uniformly from the derivations that no constraint refuses; InputError after 10,000 refusals in a row."""
         for _ in range(DRAWS):
             block = self.derive(rng.randrange(self.count))
             if not self.refusals(block):
@@ -167,8 +162,7 @@ def read_grammar(
 ) -> Grammar | None:
     """Read a grammar from located YAML; None if mistakes (noted in `problems`) leave nothing to work with.
 
-    `kept` has the texts of the files that it includes, where these are not to be read from the disk. Raises InputError
-    for an included file that cannot be read at all.
+    `kept` has texts of included files instead of the disk's. InputError for one that cannot be read at all.
     """
     entries = _entries(located, problems)
     if entries is None:

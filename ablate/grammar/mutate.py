@@ -20,9 +20,7 @@ from ablate.grammar.derivation import Alternatives, Template, Varied
 from ablate.grammar.grammar import DRAWS
 
 Made: TypeAlias = Any
-"""The product of a derivation: a block, or a block with values around it where a search varies these too. Samplers pass
-it on as it is.
-"""
+"""The product of a derivation: a block, or one with values around it. Samplers pass it on as it is."""
 VALUED = 0.5
 """The share of mutations that change a value which is varied beside the grammar."""
 NEARBY = 0.1
@@ -56,8 +54,7 @@ class DerivationSource(Protocol):
 class SampledDerivation:
     """A derivation that is admitted. `tried` counts the derivations looked at, `refused` how many each reason excluded.
 
-    One that is refused for several reasons counts for each of them. `met` are the first `MET` that were refused, each
-    once.
+    One refused for several reasons counts for each; `met` are the first `MET` different ones that were refused.
     """
 
     index: int

@@ -37,10 +37,7 @@ INCLUDED_KEYS = ("paper", "defaults", "blocks", "presets", "constraints")
 
 @dataclass(frozen=True, slots=True)
 class GrammarText:
-    """The entries of one file of a grammar, by key; `paper` is the paper that its blocks are from, or "".
-
-    `name` is the path at which a grammar includes it, and `text` what was read there, from which the entries follow.
-    """
+    """The entries of one file by key, its `text`, the path `name` at which it is included, and its `paper` (or "")."""
 
     paper: str
     entries: Map[str, Located] = field(compare=False)
@@ -188,7 +185,6 @@ def read_described(key: Scalar, body: Located, problems: Problems) -> tuple[str,
 
 
 def read_presets(texts: Iterable[GrammarText], problems: Problems) -> dict[str, Preset]:
-    """Read the presets, by name; the space reads the contents of their sections."""
     presets: dict[str, Preset] = {}
     for text, key, body in _each_named("presets", texts, problems):
         if not isinstance(body, Mapping):

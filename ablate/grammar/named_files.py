@@ -23,10 +23,7 @@ WAYS_OUT = {
 
 
 def shipped_files(kind: Kind) -> dict[str, Path]:
-    """Return the grammars or spaces that ship with `ablate`, by name.
-
-    In a wheel they are inside the package (`ablate/spaces`); in a clone, also an editable install, beside it.
-    """
+    """Return the shipped grammars or spaces by name: in a wheel inside the package, in a clone beside it."""
     package = Path(__file__).resolve().parents[1]
     inside = package / f"{kind}s"
     folder = inside if inside.is_dir() else package.parent / f"{kind}s"

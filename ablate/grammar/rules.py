@@ -105,7 +105,6 @@ SCALES: tuple[Scale, ...] = ("linear", "log")
 MOST_POINTS = 1_000
 DIGITS = 6
 LARGEST = 1e300
-"""The largest number that arithmetic accepts."""
 BETWEEN_EXAMPLE = "such as {between: [0.1, 1], points: 10, scale: linear}; scale is linear or log"
 EXACT = Context(prec=30)
 ROUNDED = Context(prec=DIGITS)
@@ -431,7 +430,6 @@ def _outermost(pair: tuple[Scalar, Scope]) -> tuple[Scalar, Scope]:
 
 
 def _split(text: str) -> list[str]:
-    """Split arguments at commas that are not inside brackets."""
     parts, depth, start = [], 0, 0
     for index, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")

@@ -251,13 +251,12 @@ def needs_of(
 class Attend(nn.Module):
     """`attend` at an address, so that probes can hook queries, keys and values as they enter it. No parameters.
 
-    `biases` are the sources of the bias; their parameters belong to the parts that they come from. A `mask` decides the
-    keys that a query sees, instead of `causal`, which then describes the model alone; it may be a source that gives
-    the mask of each pass. `sink` gives one more logit of every softmax, for each head. A model with padding sets
-    `padding`, which gives that of each pass. `elsewhere`: keys and values are of another sequence than the queries.
-    Where the padding of queries is not that of keys, or changes nothing that is computed, `queries` gives it to probes.
-    `kernel` is the backend once one was chosen (see `gate`); None: chosen anew for every call. While `observer` is set,
-    it receives q, k and v, and no attention is computed: each query gets the mean of the values that it sees.
+    `biases` are the sources of the bias; their parameters belong to the parts that they come from. A `mask`, or a
+    source that gives that of each pass, replaces `causal`, which then describes the model alone. `sink` gives one more
+    logit of every softmax, for each head; `padding` gives that of each pass. `elsewhere`: keys and values are of
+    another sequence than the queries. Where the padding of queries is not that of keys, or changes nothing that is
+    computed, `queries` gives it to probes. `kernel` is the backend once one was chosen (see `gate`); None: chosen anew
+    for every call. While `observer` is set, it receives q, k and v, and each query gets the mean of the values it sees.
     """
 
     kernel: str | None = None
@@ -339,7 +338,6 @@ class Attend(nn.Module):
 
     @property
     def logits_of_sink(self) -> Float[Tensor, "H"] | None:
-        """One logit a head; None without a sink."""
         return None if self.sink is None else self.sink()
 
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"]) -> Float[Tensor, "#B #H T S"] | None:
@@ -352,8 +350,7 @@ class Attend(nn.Module):
     ) -> Float[Tensor, "B H T K"]:
         """C V, attention at zero query-key product under the same mask and bias (arXiv:2311.01906, Eq. 7).
 
-        Without a bias it is a mean over the visible keys, with no [T, S] unless there is a mask; with one, one product
-        with softmax(bias). A sink takes no part in it.
+        It holds no [T, S] without a bias or a mask. A sink takes no part in it.
         """
         rule, padding = self.rule, self.real_keys
         if not self.biases and (rule is not None or padding is not None):

@@ -60,10 +60,10 @@ def masked(
     done: bool = False,
     seen: Bool[Tensor, "#B 1 T S"] | None = None,
 ) -> Float[Tensor, "#B #H T S"]:
-    """Return the bias with -inf where a key lies after the query: unchanged if `done`, else in place if allowed.
+    """The bias with -inf where a key lies after the query: unchanged if `done`, else in place if allowed.
 
-    A second [T, S] is made only where the first must be kept: it requires a gradient, or may not be overwritten. `seen`
-    hides other keys instead: those where it is False.
+    A second [T, S] is made only where the first requires a gradient, or may not be overwritten. `seen` hides other keys
+    instead: those where it is False.
     """
     if done:
         return bias
@@ -118,8 +118,7 @@ def narrowed(bias: Float[Tensor, "#B #H T S"], dtype: torch.dtype) -> Float[Tens
 #
 #     He & Hofmann 2023, arXiv:2311.01906, Eq. 7.
 #
-# Maps on the scores do not matter here: they map all zeros to the same number, to which softmax is invariant. C does
-# not depend on the data, and is not subject to dropout.
+# Maps on the scores do not matter: they map all zeros to the same number. C is not subject to dropout.
 
 
 def running_mean(v: Float[Tensor, "B H S K"], *, n_queries: int, causal: bool) -> Float[Tensor, "B H T K"]:

@@ -1,9 +1,8 @@
 """The choice of a backend for an attention: the first on the device's list that can without a [B, H, T, S].
 
-If every able backend would hold one, it is the first of them. Something a backend cannot do is an objection to it;
-something for which it needs a tensor of all pairs for every batch and head is a reservation about it. Both are known on
-any machine, so a plan can show the order of backends. What only the training machine knows (whether xformers has an
-operator there, and whether a backend computes correct numbers, see `gate`) is a refusal, and is passed to `choose`.
+If every able backend would hold one, it is the first of them. An objection is what a backend cannot do; a reservation
+that it needs a tensor of all pairs for every batch and head; both are known on any machine, so a plan can show the
+order. A refusal is known to the training machine only (no operator there, or wrong numbers, see `gate`).
 """
 
 from __future__ import annotations
@@ -60,10 +59,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class BackendChoice:
-    """The backend `name`, and the reason in words for `plan` and `run`.
-
-    `operator` is what the backend itself will run, if it reports that: `cutlassF-pt, cutlassB-pt`.
-    """
+    """The backend `name`, the `reason` in words, and the `operator` it reports, if any: `cutlassF-pt, cutlassB-pt`."""
 
     name: str
     reason: str
@@ -100,7 +96,6 @@ def order(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REFU
 
 
 def preferred(needs: Needs, device_type: str) -> tuple[str, ...]:
-    """The backends for such needs on the device, best first, whether or not they can."""
     masked = needs.mask != "none" or needs.sink
     return (PREFERRED_MASKED if masked else PREFERRED).get(device_type, ("eager",))
 
@@ -168,9 +163,8 @@ def _objection_to_flex(needs: Needs, device_type: str) -> str:
 
 # Whether xformers can be used here: installed, of a version that fits this PyTorch, and with kernels that load.
 #
-# Its library of kernels loads beside the CUDA that it was built for, and a PyTorch that has what it calls. Beside
-# others xformers warns in several lines while it is imported, and refuses whatever it is asked; or it fails, since it
-# uses parts of PyTorch that change. Either is said in one line, with the way out, and the next backend computes.
+# Beside another CUDA or PyTorch than it was built for, xformers warns in several lines on import and refuses
+# everything, or fails. Either is said in one line, with the way out, and the next backend computes.
 
 WAY_OUT = "`ablate docs install` has a pair that fits"
 

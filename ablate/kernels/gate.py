@@ -9,15 +9,12 @@ training has it there. A row x of the output, or of a gradient, passes if
 x* is the row of float64 eager from the same rounded inputs, r the root mean square of all rows' norms, and n the size
 of the terms summed in a row, whose sum may be far smaller. u is the rounding unit of the dtype, 2⁻⁸ in bfloat16, 2⁻¹¹
 in float16, 2⁻²⁴ in float32. Products are summed in float32 (u₃₂ = 2⁻²⁴, or in the dtype if that is wider): a sum of K +
-S products is off by about √(K + S) roundings, and softmax turns a relative error in a score of size s into s times as
-large a relative error in its weight. Scores are drawn with a standard deviation of 2, so s = 8 is four of them. c is
-FORWARD for the output, where weights, values and the output are rounded in turn, and BACKWARD for gradients. That of
-the scores is a difference, in which the rounded output remains when all else cancels (one key has all the weight): d =
-u/4 for gradients, 0 for the output. Correct backends needed less than a third of this, and most a tenth (CPU: SDPA and
-eager in all four dtypes, biases in the hundreds). In float32 an added error of a thousandth anywhere fails. Dropout is
-random, so with it a backend only has to compute finite numbers, forward and backward.
-
-Dimension key: H heads, T queries, S keys, K width of a head; the batch is 1 throughout.
+S products is off by about √(K + S) roundings, and softmax multiplies a relative error in a score of size s by s.
+Scores have a standard deviation of 2, so s = 8 is four of them. c is FORWARD for the output, BACKWARD for gradients.
+That of the scores is a difference, in which the rounded output remains when all else cancels (one key has all the
+weight): d = u/4 for gradients, 0 for the output. Correct backends needed less than a third of this, most a tenth (CPU:
+SDPA and eager in all four dtypes, biases in the hundreds); in float32 an added error of a thousandth anywhere fails.
+With dropout, which is random, a backend only has to compute finite numbers, forward and backward.
 """
 
 from __future__ import annotations
@@ -54,8 +51,8 @@ def explain(
 ) -> dict[str, BackendChoice]:
     """The first choice for each `Attend` of `model`, by the address of the part that holds it.
 
-    `device_type` is where the model will be trained (None: CUDA where this machine has it, else CPU), `dtype` as in
-    `asked_of`. Only the training machine knows whether that backend works there (see `gate`).
+    `device_type` is that of training (None: CUDA where this machine has it, else CPU), `dtype` as in `asked_of`. Only
+    the training machine knows whether that backend works there (see `gate`).
     """
     device = device_type or ("cuda" if torch.cuda.is_available() else "cpu")
     return {address: choose(needs, device) for address, needs in asked_of(model, inputs, dtype=dtype).items()}
@@ -160,8 +157,7 @@ THIS_PROCESS = Gate()
 def sites(model: nn.Module, forward: Callable[[], object]) -> dict[str, AttentionSite]:
     """Every attention of `model` that `forward` passes through, by the address of the part that holds it.
 
-    The pass is in evaluation mode, so no random number is drawn and no running state changes, and no attention is
-    computed: each returns the mean of the values that a query sees. Gradients are tracked, as in training.
+    The pass is in evaluation mode with gradients, draws nothing, changes no running state and computes no attention.
     """
     cores = {name: module for name, module in model.named_modules() if isinstance(module, Attend)}
     if not cores:
@@ -189,10 +185,10 @@ def _note(passed: dict[str, AttentionSite], address: str, core: Attend, q: Tenso
 
 
 def check(kernel: str, site: AttentionSite) -> tuple[str, str]:
-    """Return why the backend fails at `site`, empty if it passes; and the operators that it ran, if it names them.
+    """Why the backend fails at `site`, empty if it passes; and the operators that it ran, if it names them.
 
-    The caller's parameters, gradients and random numbers do not change. Running out of memory is raised, since it says
-    nothing about the backend. RefusedError if the device is lost by the attempt.
+    The caller's parameters, gradients and random numbers do not change. Raises when memory runs out, which says nothing
+    about the backend, and RefusedError if the device is lost.
     """
     case = _draw(site)
     operator = ""

@@ -1,9 +1,8 @@
 """Masks: which keys each query sees, as a rule on places; and padding, keys that no query of one sequence sees.
 
-A rule is asked about pairs, so FlexAttention needs no [T, S]. The other backends get the rule as one table [1, 1, T,
-S] for all heads and, where sizes determine it, for all sequences, layers and models: it is a constant, cached as
-those of biases are. A rule that follows from the tokens is another in each pass; its table [B, 1, T, S] is shared by
-the layers of that pass.
+FlexAttention asks the rule about pairs, and needs no [T, S]. The other backends get one table [1, 1, T, S] for all
+heads and, where sizes determine it, for all sequences, layers and models: a cached constant, as those of biases are. A
+rule that follows from the tokens has a table [B, 1, T, S] in each pass, which the layers share.
 """
 
 from __future__ import annotations

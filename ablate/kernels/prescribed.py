@@ -37,8 +37,7 @@ class Prescribed:
     """D and B of the matrix that `matrix_of` gives for a number of tokens.
 
     They are solved once in float64, and kept in float32 at least: not as a buffer, which `.to(bfloat16)` would round.
-    One [T, T] is held at a time, for the longest sequence seen: a causal A of fewer tokens is the corner of a larger
-    one. Without a causal mask it is a different matrix, and is solved again.
+    One [T, T] is held, of the longest sequence: a causal A of fewer tokens is its corner, others are solved again.
     """
 
     def __init__(self, matrix_of: MatrixOf, *, causal: bool):

@@ -105,10 +105,8 @@ def attention_entropy(
 ) -> Float[Tensor, "B H T"]:
     """Compute the entropy of each query's weights, in float32 at least, `rows` queries at a time.
 
-    A `mask` replaces `causal`; `padding` is True for the keys that are tokens. 0 for a query that sees none.
-
-    LSE_t - q_t·Σ_s p_ts k_s·scale would need no scores at all, but is off by nats in bfloat16 exactly where attention
-    collapses, and does not hold with maps on the logits or a bias.
+    A `mask` replaces `causal`; `padding` is True for the keys that are tokens. 0 for a query that sees none. Not by
+    LSE_t - q_t·Σ_s p_ts k_s·scale: that is off by nats in bfloat16 exactly where attention collapses.
     """
     n_times = q.shape[-2]
     mask, causal = named(mask, causal=causal)

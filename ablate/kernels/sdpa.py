@@ -33,7 +33,7 @@ def attend_sdpa(
 ) -> Float[Tensor, "B H T K"]:
     """`attend_eager` without maps. SDPA takes a mask or a bias, so a bias contains the mask.
 
-    A mask is added to the scores, as 0 and -inf: from True and False SDPA would make a tensor of those for every layer.
+    A mask is added as 0 and -inf: from True and False SDPA would make a tensor of those for every layer.
     """
     q, scale = with_positive_scale(q, scale)
     pairs = seen_pairs(mask, padding, causal=causal, n_queries=q.shape[-2], n_keys=k.shape[-2], device=q.device)
@@ -61,9 +61,8 @@ def mask_dtype(q: Tensor) -> torch.dtype:
 #
 #     y = softmax([s, b]) [v, 0]        = σ(log Σ_m exp(s_m) - b) softmax(s) v
 #
-# By the second form a backend that gives log-sum-exps needs nothing else. By the first, SDPA, which does not, gets a
-# first key [0, …, 0, b / scale] with the value 0, and queries [q, 1]. Where causal, a first query comes with it,
-# whose output is dropped, so that the others still see what they saw.
+# The second form suits backends that give log-sum-exps. By the first, SDPA, which does not, gets a first key [0, …, 0,
+# b / scale] with the value 0, and queries [q, 1]; where causal, also a first query, whose output is dropped.
 
 PIECES = 3
 """Channels for a sink in a narrow dtype: a sum of three numbers of 8 bits has the 24 of float32."""

@@ -51,10 +51,7 @@ def attend_xformers(
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """The answer of xformers' dispatcher for some inputs: the `operators` that will run, or why none will (`refusal`).
-
-    `operators` as `cutlassF-pt, cutlassB-pt`: forward, and backward if a gradient is needed.
-    """
+    """The `operators` that would run (`cutlassF-pt, cutlassB-pt`: forward and backward), or the `refusal` if none will."""
 
     operators: str = ""
     refusal: str = ""
@@ -72,8 +69,7 @@ def dispatch(
 ) -> Dispatch:
     """Ask xformers' own dispatcher what it would run for these inputs, forward and backward; nothing is computed.
 
-    Its answer depends on device, dtypes, shapes, strides and whether gradients are needed, not on the numbers, so it is
-    queried once for each combination. If a version of xformers has no such dispatcher, both texts are empty.
+    Asked once per device, dtypes, shapes, strides and need of gradients. Without a dispatcher both texts are empty.
     """
     tensors = [q, k, v] if bias is None else [q, k, v, bias]
     traits = tuple((x.device, x.dtype, x.shape, x.stride(), x.requires_grad) for x in tensors)

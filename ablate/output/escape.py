@@ -51,10 +51,7 @@ def written_out(character: str) -> str:
 
 
 def drives_terminal(character: str) -> bool:
-    """Return whether a character moves the cursor, changes what is shown or turns the direction of what follows.
-
-    A carriage return and half a surrogate pair do not count: YAML reads the one as a line end and refuses the other.
-    """
+    """Whether it moves the cursor, changes what is shown or turns the direction; CR and surrogates do not count."""
     return character != "\r" and not "\ud800" <= character <= "\udfff" and _CONTROLS.match(character) is not None
 
 
@@ -72,10 +69,8 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(ENCODABLE, _escaped)
 
 
-# User texts within Markdown: every character is shown as it is, and none begins a list, a link, a table or HTML.
-#
-# Escapes are those of CommonMark with GitHub's tables, and only where a character could be markup: `eval_loss`,
-# `[-0.08, -0.02]` and `p < 0.05` stay as they are.
+# User texts within Markdown, escaped by CommonMark with GitHub's tables, only where a character could be markup:
+# `eval_loss`, `[-0.08, -0.02]` and `p < 0.05` stay as they are.
 
 _MARKDOWN = re.compile(
     r"""
@@ -104,7 +99,6 @@ def for_markdown(text: str, newline: str = "<br>") -> str:
 
 
 def markdown_paragraph(text: str) -> str:
-    """Escape a text of several lines as a paragraph, with its line breaks."""
     return for_markdown(text, "\n")
 
 
@@ -263,7 +257,6 @@ def no_formula(text: str) -> str:
 
 
 def write_text(text: str, *, stderr: bool = False, end: str = "\n") -> None:
-    """Write a message or JSON, always escaped."""
     stream = sys.stderr if stderr else sys.stdout
     stream.write(visible(text) + end)
     stream.flush()
@@ -283,9 +276,7 @@ def write_data(text: str) -> None:
 
 
 def prepare_streams() -> None:
-    """Have a stream that is not UTF-8 show escapes for characters it lacks, instead of raising an error, and a log show
-    each line when it is written.
-    """
+    """Have a stream that is not UTF-8 show escapes for characters it lacks, and a log show each line at once."""
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
             reconfigure(errors=ENCODABLE, line_buffering=True)

@@ -64,8 +64,5 @@ class Console(rich_console.Console):
 
 
 def line_writer(console: rich_console.Console, style: str = "", *, whole: bool = False) -> Callable[[str], None]:
-    """Return a function that prints lines on a console, without markup, also on a console of the caller's.
-
-    Lines that stay `whole`, with an address to click on, are broken by the terminal alone.
-    """
+    """A function that prints lines on a console without markup; `whole` lines are broken by the terminal alone."""
     return lambda text: console.print(Text(text, style), soft_wrap=whole)

@@ -38,7 +38,6 @@ from ablate.space.model import ENCODER_ALONE
 from ablate.space.space import Space, place_of_block
 
 MOST_COMPARED = 4
-"""The most comparisons of a design that a mistake lists."""
 FACTORIAL_SEEDS = 6
 """With fewer seeds the effects of a factorial, each with its own error, are rarely found."""
 
@@ -59,9 +58,8 @@ def build_plan(
 def plan_of(models: Models, known: Known = NOTHING_KNOWN) -> Plan:
     """Build the plan of a space from its models. Raises InputError where there is none.
 
-    Arms that are the same model, trained for as many steps, are one variant. A search starts with its reference alone
-    and is open: proposals join the plan as they are made. A plan whose later trials depend on the results of earlier
-    ones (see `Known`) is open too, and does not have those trials yet.
+    Arms that are the same model, trained for as many steps, are one variant. A plan is open, without its later trials,
+    if these depend on results (see `Known`), as those of a search do: it starts with its reference alone.
     """
     space, problems = models.space, Problems()
     layout = lay_out(models, problems)

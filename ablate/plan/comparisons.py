@@ -1,8 +1,7 @@
 """Comparisons: which are paired by seed, which numbers can be compared at all, and which of them a claim is about.
 
-Runs of one seed share their batches, in the same order, and the initial values of every address that both models
-have, whatever else differs. With another batch size, context or text they do not: their difference varies as that of
-two independent runs, and is not judged as if it were paired.
+Runs of one seed share batches and the initial values of every address that both have. With another batch size, context
+or text they do not, and are not judged as paired: the difference varies as that of independent runs.
 """
 
 from __future__ import annotations
@@ -149,10 +148,7 @@ def check_losses(variants: Sequence[Variant], baseline: Variant, models: Models,
 
 
 def check_bits(variants: Sequence[Variant], models: Models, problems: Problems) -> None:
-    """Refuse bits per byte, judged or searched for, of a tokenizer whose tokens do not say how much text they were.
-
-    Claims are of what is judged, and what is tuned or compared at rungs is of what is judged or searched for.
-    """
+    """Refuse bits per byte, judged or searched for, of a tokenizer whose tokens do not say how much text they were."""
     space, search = models.space, models.space.design.search
     texts = [models.at(variant.setting.changes).data for variant in variants]
     losing = next(((variant, text) for variant, text in zip(variants, texts, strict=True) if text.loses), None)

@@ -1,9 +1,7 @@
 """Fairness: each block's model and training where a space declares what is to be equal.
 
-That every block has the same number of steps is the grammar's default, which a space declares only where it says so.
-Other terms match the parameters of a block to those of the baseline first, and then give it as many steps as cost as
-much as the baseline's training (`matching.py`). A learning rate that suits one block rarely suits all others, so a
-comparison at rates that nothing was tuned for (`tuning.py`) is one of blocks at these rates, and is described as such.
+Terms match the parameters of a block to those of the baseline first, and then give it as many steps as cost as much
+as the baseline's training (`matching.py`). A comparison at untuned rates is described as one at these rates.
 """
 
 from __future__ import annotations
@@ -236,10 +234,7 @@ class FairnessResult:
 
 
 def fit(arms: Sequence[DesignArm], models: Models, known: Known, problems: Problems) -> FairnessResult:
-    """Fit every arm to every set of terms; the baseline has the sizes and steps of the space under all of them.
-
-    What cannot be matched is reported in `problems`.
-    """
+    """Fit every arm to every set of terms, the baseline at the space's sizes and steps; failures go to `problems`."""
     space = models.space
     check_fair(space, problems)
     fitting = _Fitting(models, known, problems)
@@ -265,7 +260,6 @@ class _Fitting:
     _baselines: dict[Changes, Training] = field(default_factory=dict)
 
     def _beside(self, arm: DesignArm) -> DesignArm:
-        """Return the baseline that an arm is compared with: that of its size."""
         space = self.models.space
         baseline = arm_of(space, space.judge.against)
         changes = dict(baseline.changes) | dict(arm.size)

@@ -1,9 +1,8 @@
 """Identity: which trials have the same numbers, and which variants of a plan are the same treatment.
 
-A trial's identity is the hash of everything that decides its numbers, and of nothing else: each layer's normal form
-with its arithmetic evaluated, the recipe, what is measured, the fingerprint of the corpus, seed, threads, and the
-versions of the code that it uses (`versions.py`). Names, notes, folders, the order of keys and source text do not
-enter, so that another space with the same trial reuses its results, and a better name in the code retrains nothing.
+A trial's identity is the hash of everything that decides its numbers, and of nothing else: layers in normal form with
+arithmetic evaluated, recipe, measures, fingerprint of the corpus, seed, threads, and versions of code (`versions.py`).
+Names, notes, folders, the order of keys and source text do not enter.
 """
 
 from __future__ import annotations
@@ -30,15 +29,11 @@ NOT_CONDITIONS = (*NOT_IDENTITY, "seed", "salt")
 
 
 SCHEME = 2
-"""The version of the identity scheme; 1 hashed source text. Trials of an earlier scheme stay in the results, and are
-not reused by a plan."""
+"""The version of the identity scheme; 1 hashed source text. Trials of earlier schemes stay, and are not reused."""
 
 
 def trial_id(trial: Trial, computed: str, trained_by: str) -> str:
-    """Return the identity of a trial, 16 hex digits, whatever `id` it has.
-
-    The hashes of its model (`computed`) and of its training (`trained_by`) are given, as each seed has the same.
-    """
+    """Return the identity of a trial, 16 hex digits, from the hashes of its model and of its training."""
     fields = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in NOT_IDENTITY}
     whole = {**fields, "measure": _measured(trial), "computed": computed, "trained_by": trained_by, "scheme": SCHEME}
     return digest(whole, ID_DIGITS)
@@ -52,8 +47,7 @@ def trained_by(trial: Trial, catalogue: Catalogue) -> str:
 def conditions_of(trial: Trial, trained_by: str) -> str:
     """Hash the conditions a trial is trained and measured under, 16 hex digits: all but its block, seed and salt.
 
-    These are recipe, corpus, measure, threads, split, the model around the blocks, its sizes, and the versions of what
-    any such trial uses. The effect of the initialisation alone on a metric is assumed equal where these are equal.
+    The effect of the initialisation alone on a metric is assumed equal where these are equal.
     """
     fields = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in NOT_CONDITIONS}
     versions = [shared_versions(ALWAYS), trained_by]
@@ -62,10 +56,9 @@ def conditions_of(trial: Trial, trained_by: str) -> str:
 
 
 def training_of(trial: Trial) -> str:
-    """Hash how a trial is trained, apart from its block, and on which text, 16 hex digits.
+    """Hash how, and on which text, a trial is trained apart from its block, 16 hex digits.
 
-    As `conditions_of`, without measurements during training, threads and code versions: another probe, or a newer
-    version of this program, does not make it a new question.
+    As `conditions_of`, without measures, threads and versions: other ones do not make a new question.
     """
     left_out = (*NOT_CONDITIONS, "threads")
     fields = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in left_out}

@@ -35,10 +35,7 @@ UNCHANGED = "unchanged"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
-    """The nearest size of a block: its `parameters` against those `wanted`, and whether it is `within` the tolerance.
-
-    `what` describes the change of size.
-    """
+    """The nearest size of a block: its `parameters` against those `wanted`; `what` describes the change of size."""
 
     block: Block
     setting: Setting
@@ -63,9 +60,9 @@ class _Axis:
 
 
 def match(arm: DesignArm, wanted: int, terms: Match, models: Models) -> Matched | None:
-    """Match the parameters of a treatment to those wanted; one within the tolerance already stays unchanged.
+    """Match the parameters of a treatment; None where its block has no such size, or can be built at none.
 
-    None where its block has no such size, or cannot be built at any.
+    One within the tolerance already stays unchanged.
     """
     block, own = arm.block, arm.setting
     as_it_is = models.cost(block, own).parameters
@@ -211,12 +208,10 @@ class Training:
 
     @property
     def tokens(self) -> int:
-        """Tokens per step."""
         return self.batch * self.context
 
     @property
     def flops(self) -> int:
-        """Training FLOPs per step."""
         return self.cost.training_flops * self.batch
 
     def sequences(self, steps: int) -> int:

@@ -53,10 +53,7 @@ def fields_of(tune: Tune, block: Block, recipe: Recipe, catalogue: Catalogue) ->
 
 
 def has_field(recipe: Recipe, field: TunedField) -> bool:
-    """Return whether a recipe has a field; a rate of one optimiser is none of another.
-
-    A setting that came later is not in a recipe at its default, but a value of it was read when the field was.
-    """
+    """Return whether a recipe has a field, also one that came later; a rate of one optimiser is none of another."""
     value: Any = recipe.model_dump()
     steps = field.path[1:]
     if steps[:1] == ("optimizer",) and len(steps) == 3:
@@ -164,9 +161,9 @@ class TokenisedText:
 class Models:
     """A space over a corpus of that vocabulary and fingerprint.
 
-    `repetition` is that measured on the corpus, None where the corpus was not read: models that use it are then checked
-    with the value that Zipf's law predicts (arXiv:2403.09635, App. A.1), and `notes` say so. `read` returns the text of
-    a space whose treatments change its data or context, and `texts` are those that are known already.
+    `repetition` is measured on the corpus. None: the corpus was not read, and models that use it are checked with the
+    value of Zipf's law (arXiv:2403.09635, App. A.1), as `notes` say. `read` returns the text of a space whose
+    treatments change its data or context.
     """
 
     space: Space
@@ -239,8 +236,7 @@ class Models:
     def treatment(self, block: Block, setting: Setting = PLAIN) -> str:
         """Return a hash that is equal for what is the same model, trained in the same way on the same text.
 
-        What tuning will choose, or how many steps a budget will give, is not known yet: then two recipes are the same
-        only as they are written.
+        Until tuning and budgets are known, two recipes are the same only as they are written.
         """
         model = self.identity(block, setting)
         changed = self.at(setting.changes)

@@ -25,8 +25,7 @@ from ablate.space.space import Space
 # Choices: wide margins, metrics of time, narrow layers, missing positions, and defaults that decide what a model is.
 
 WIDE = 0.1
-"""A margin above this share of a metric's range is warned about: of the loss of a uniform guess (ln V nats for V
-tokens, 8 bits per byte), and of 1 for correlations between 0 and 1."""
+"""A margin above this share of a metric's range (ln V nats, 8 bits per byte, 1 of a correlation) is warned about."""
 BITS_OF_A_BYTE = 8.0
 DOUBLED = 2.0
 """On the log scale a margin of this factor or more is warned about."""
@@ -77,7 +76,6 @@ def _by_variant(lead: str, texts: Map[str, str]) -> Iterator[str]:
 
 
 def _rates(variant: Variant, models: Models) -> str:
-    """Return the rates of a recipe, in words; empty where all parameters have one."""
     space, recipe = models.at(variant.setting.changes), models.recipe(variant.setting)
     settings = space.grammar.catalogue.of_kind(OptimizerSpec)[recipe.optimizer.name].read(recipe.optimizer.settings)
     if not isinstance(settings, Settings):

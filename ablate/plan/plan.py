@@ -1,7 +1,4 @@
-"""Plan: the variants, comparisons and trials of a space as frozen data, and what of earlier results they depend on.
-
-Nothing here computes. `build.py` makes a plan, `execute/` runs its trials, the store keeps it, and verdicts read it.
-"""
+"""Plan: the variants, comparisons and trials of a space as frozen data, and what of earlier results they depend on."""
 
 from __future__ import annotations
 
@@ -28,9 +25,8 @@ from ablate.space.vary import LawKind
 class Setting:
     """Sizes and steps that fairness requires (None: the space's), tuned values, and the initialisation's salt.
 
-    `tuned` are values of fields of the recipe and of the block, by their names in the space's `fair.tune`: `lr`,
-    `recipe.clip`, `attention.scale`. `changes` are those of a treatment, by their addresses in the space. While it is
-    `open`, the fair number of steps is not known yet, and nothing is trained under it.
+    `tuned` are by their names in `fair.tune`, `changes` by their addresses in the space. While it is `open`, the fair
+    number of steps is not known yet, and nothing is trained under it.
     """
 
     layers: int | None = None
@@ -59,11 +55,10 @@ HeldOut: TypeAlias = Literal["tuning", "verdict"]
 class Trial:
     """One training run. Executing it needs no other input.
 
-    `id` is the hash of what decides its numbers, and `conditions` that of what it shares with trials of other blocks
-    and seeds trained under the same conditions (see `plan/identity.py`). `seed` decides batches, evaluation windows and
+    `id` and `conditions` are hashes (`plan/identity.py`). `seed` decides batches, evaluation windows and
     initialisation, `salt` the initialisation alone. `threads` is pinned on CPU. `corpus` is the fingerprint of the
-    token streams; `folder` is where relative corpus paths start (not hashed). `split` is what it is evaluated on:
-    `tuning` where its numbers are used for a choice, else `verdict`.
+    token streams, and `folder` the start of relative corpus paths (not hashed). `split` is `tuning` where its numbers
+    are used for a choice, else `verdict`.
     """
 
     id: str
@@ -99,9 +94,9 @@ FORECAST_DEFINITIONS: dict[str, str] = {
 """The numbers of a forecast, with their definitions."""
 FORECAST_KINDS = ("decoder", "encoder", "encoder_decoder", "vit", "mlp")
 THEORY = 5
-"""The version of the theory: raised by a change that changes a number of some forecast, as that of a component is
-(`plan/versions.py`). It is kept with a forecast, and one that another version made is not reused in other plans. 1 was
-kept without its version, and without intervals."""
+"""The version of the theory, kept with a forecast: raised by a change of any number, and another's is not reused.
+Version 1 was kept without it, and without intervals.
+"""
 Interval: TypeAlias = tuple[float, float]
 """The ends of an interval about a forecast, within which 95 % of networks of its width lie."""
 DANGERS = (
@@ -123,9 +118,8 @@ reading to that behind the last layer."""
 class ForecastStream:
     """The residual stream behind `layer` (0: in front of the first), and the gradient there.
 
-    `size` is its root mean square over channels and tokens, `cosine` the mean cosine of two tokens of one sequence, and
-    `gradient` the root mean square of the gradient over that behind the last layer. Each has an interval, in its own
-    units, as `theory/initial_state.py` has it; None in a plan that was kept without.
+    `size` is the root mean square over channels and tokens, `cosine` the mean cosine of two tokens of one sequence,
+    `gradient` its root mean square over that behind the last layer. Intervals are in the same units; None in old plans.
     """
 
     layer: int
@@ -141,12 +135,11 @@ class ForecastStream:
 class Forecast:
     """A model before a single step, in the limit of width; the numbers are defined in `FORECAST_DEFINITIONS`.
 
-    It is forecast over `context` tokens of a sequence, of which two are the same with chance `repetition`, None where
-    no tokens are read; `whole` if that is all of the sequence. Of a model of two stacks the numbers are the decoder's,
-    and dangers those of both. `dangers` are reasons not to train the model as it is. If it is `refused`, with the
-    reason, it has no numbers. `theory` is the version that made it (`THEORY`). `kinds` are the dangers without their
-    numbers, also one because of which it is refused; they are not kept with a plan, nor is `quick`, which says that it
-    is over less than what a run would keep.
+    It is over `context` tokens, two of them the same with chance `repetition` (None: no tokens are read); `whole` if
+    that is the whole sequence. Of two stacks the numbers are the decoder's, and dangers those of both. `dangers` are
+    reasons not to train the model. If it is `refused`, with the reason, it has no numbers. `theory` is the version that
+    made it. Not kept with a plan are `kinds`, the dangers without their numbers, also one because of which it is
+    refused, and `quick`: it is over less than what a run would keep.
     """
 
     growth: float | None = None
@@ -165,7 +158,6 @@ class Forecast:
 
     @property
     def growth_interval(self) -> Interval | None:
-        """The interval of the growth, which varies as the size behind the last layer does."""
         if not self.streams or self.growth is None or (ends := self.streams[-1].size_interval) is None:
             return None
         size = self.streams[-1].size
@@ -173,12 +165,10 @@ class Forecast:
 
     @property
     def cosine_interval(self) -> Interval | None:
-        """The interval of the cosine behind the last layer."""
         return self.streams[-1].cosine_interval if self.streams else None
 
     @property
     def gradient_interval(self) -> Interval | None:
-        """The interval of the gradient in front of the first layer."""
         return self.streams[0].gradient_interval if self.streams else None
 
     @property
@@ -195,8 +185,7 @@ class Forecast:
 DEFAULTS = "model: "
 """How the note of a plan begins that lists what the grammar sets around the blocks."""
 TERMS, RATES, IN_FORCE = "equal terms", "rates", "in force"
-"""How the notes begin that tell what is equal where no rate was tuned, the rates of a recipe, where there are several,
-and what a model makes of a setting."""
+"""The beginnings of notes on equal terms without a tuned rate, several rates, and settings as they act on a model."""
 INFORMATION = (DEFAULTS, TERMS, RATES, IN_FORCE)
 
 
@@ -204,11 +193,9 @@ INFORMATION = (DEFAULTS, TERMS, RATES, IN_FORCE)
 class Variant:
     """One distinct block under one set of terms. `names` are all the names that led to it; the first is the one shown.
 
-    `edits` are the names of the edits applied to the design's start. `parameters` trained, `flops` of matrix products
-    in one forward pass over one sequence, and those `spared` in training on it (see `Cost`), are of the model of its
-    `setting`. `terms` are the names of the terms of fairness that it is trained under; none where the space declares
-    only one set. `breaks` are the constraints of the grammar that it breaks and that the space tolerates, each by its
-    name and reason.
+    `edits` name those applied to the design's start. `parameters`, `flops` of a forward pass over one sequence, and
+    those `spared` in training (see `Cost`), are of its `setting`. `terms` name its terms of fairness; none where the
+    space has one set. `breaks` are the tolerated constraints that it breaks, each with name and reason.
     """
 
     id: str
@@ -239,12 +226,11 @@ class Variant:
 class Comparison:
     """A comparison of the design: what does `change` do, from variant `before` to variant `after` (ids)?
 
-    `kind` is `edit` (one edit), `baseline` (against the judge's baseline), `noise` (the baseline against itself with
-    another initialisation: nothing changes, so any difference is noise), in a factorial `main` or `interaction`, or in
-    a ladder `trend` (of a treatment's speed-up over sizes). The last three, and the interactions of other designs, are
-    not differences of two variants: `weights` has the weight of each variant in a sum, and `before` and `after` are
-    empty. `terms` names the terms of fairness. `unpaired` are the addresses that keep the two variants from seeing the
-    same batches at one seed (see `plan/comparisons.py`).
+    `kind` is `edit`, `baseline` (against the judge's), `noise` (the baseline against itself with another
+    initialisation), in a factorial `main` or `interaction`, or in a ladder `trend` (of a speed-up over sizes). The last
+    three, and the interactions of other designs, are weighted sums of variants: `weights`, with `before` and `after`
+    empty. `terms` names the terms of fairness. `unpaired` are the addresses that keep two variants from seeing the same
+    batches at one seed.
 
     The effect of an edit in a factorial is the mean difference it makes over the other edits' levels. The interaction
     of two edits is how much the effect of one changes when the other is present.
@@ -279,10 +265,7 @@ Scale: TypeAlias = Literal["linear", "log", "nominal"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariedFactor:
-    """A factor with several levels: an address of the space and its values there, ascending if they are ordered.
-
-    A list or a mapping is kept as text.
-    """
+    """A factor with several levels: values at an address, ascending if ordered; lists and mappings as text."""
 
     address: str
     values: tuple[bool | int | float | str | None, ...]
@@ -331,8 +314,8 @@ class LadderStep:
 class PlannedLadder:
     """The `treatments` of a ladder and its `baseline` at each step, from the least training compute to the most.
 
-    `law` is fitted to the baseline's losses. `next` is a size that is not trained, in words, and `next_compute` the
-    training FLOPs of each treatment there; empty where none is given.
+    `law` is fitted to the baseline's losses. `next` is a size that is not trained, and `next_compute` the training
+    FLOPs of each treatment there; empty where none is given.
     """
 
     baseline: str
@@ -354,8 +337,8 @@ class PlannedLadder:
 class KeptProposal:
     """Proposal number `k` of a search: derivation `derivation` of its grammar, which is `variant`.
 
-    `repeat`: it was proposed before, or is the reference. Of its `choices`, `random` were made independently of any
-    result. `skipped` counts what was drawn before it and not trained because of a forecast, by the danger in it.
+    `repeat`: it was proposed before, or is the reference. Of its `choices`, `random` did not depend on any result.
+    `skipped` counts what was drawn before it and not trained because of a forecast, by the danger in it.
     """
 
     k: int
@@ -371,12 +354,10 @@ class KeptProposal:
 class Plan:
     """The variants, comparisons and trials of a space. `notes` say what was merged, left out or assumed.
 
-    `proposals` are those of a search; while more trials may follow (a search, seeds that are added, settings that are
-    tuned), the plan is `open`. `seeds` are those of the verdict, `looks` the numbers of seeds of the interim analyses,
-    after each of which more may be added (none: the seeds are fixed). `factors` are a factorial's, by the name of their
-    terms, and `ladders` a ladder's. `tried` are the values that tuning trials try, by trial id; one trial may try
-    several equivalent settings. `forecasts` are those of the variants, by their ids; none until they are made.
-    `profile` is that of the space, if one was chosen.
+    While more trials may follow (a search with its `proposals`, added seeds, tuning), it is `open`. `seeds` are those
+    of the verdict, `looks` the numbers of seeds of interim analyses, after each of which more may be added (none:
+    fixed). `factors` (a factorial) and `ladders` are by terms. `tried` are the values of tuning trials by trial id; one
+    may try several equal settings. `forecasts` are by variant id, none until made.
     """
 
     space: str
@@ -402,7 +383,6 @@ class Plan:
         return f"<Plan of {self.space}: {self.design}, {size}{', open' if self.open else ''}>"
 
     def variant(self, id: str) -> Variant:
-        """Return the variant of that id; KeyError if the plan has none."""
         return next(v for v in self.variants if v.id == id)
 
 
@@ -413,9 +393,8 @@ class Plan:
 class Known:
     """Results that a plan depends on; empty before anything was trained.
 
-    `seeds` are those that the looks so far require (None: the space's). `tuned` are the settings that tuning chose, by
-    variant id (none: the recipe's); `paces` are seconds per step, by `Models.as_written` of a model, measured once and
-    kept.
+    `seeds` are those the looks so far require (None: the space's), `tuned` the chosen settings by variant id, `paces`
+    seconds per step by `Models.as_written`, measured once.
     """
 
     seeds: tuple[int, ...] | None = None

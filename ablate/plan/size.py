@@ -1,12 +1,10 @@
 """Size: the parameters and FLOPs of a model in closed form, from what each component declares, without torch.
 
-`compiler/size.py` counts the same on the meta device; a test checks that both agree. Blocks that predict tokens
-further ahead (`model.ahead`), and their share of the final norm and the head, are counted as training runs them: an
-evaluation takes fewer FLOPs.
+A test compares the counts with those of `compiler/compile.py` on the meta device. Blocks that predict tokens further
+ahead (`model.ahead`) are counted as training runs them: an evaluation takes fewer FLOPs.
 
-While the cost of a layer is computed, each part and each weight reports the width of its output, and each field that
-reads an earlier value reports which one, and how wide it must be. When the layer is done, the two are compared: a
-block that reads what does not stand yet, or is of another width, is refused without building a model.
+While a layer's cost is computed, each part and weight reports its width, and each field that reads an earlier value
+which one and how wide. A block that reads what does not stand yet, or of another width, is refused without a model.
 """
 
 from __future__ import annotations
@@ -83,10 +81,7 @@ def block_costs(
 def ahead_costs(
     architecture: Architecture, catalogue: Catalogue, standing: ValuesStanding | None = None
 ) -> Iterator[tuple[str, Cost]]:
-    """Yield the cost of each part of the blocks that predict tokens further ahead: the last layer's, once for each.
-
-    They run in training alone, so these FLOPs are none of an evaluation's.
-    """
+    """Yield the last layer's part costs once for each block that predicts further ahead: training's FLOPs alone."""
     last = architecture.sizes.n_layers
     for token in architecture.tokens_ahead():
         costs = block_costs(architecture.block, architecture.sizes, catalogue, last, standing)

@@ -1,9 +1,7 @@
 """Tuning: every variant is trained under every combination of the listed values, and is judged at its best.
 
-All have the same settings, except for fields that a block does not have, and separate tuning seeds. Settings are
-evaluated on the tuning split, so that neither the seeds nor the text of the verdict affect the choice. The setting
-with the best mean of the first judged metric is chosen; one without a value at any seed (it diverged, or failed) is
-not.
+Tuning has seeds and a split of its own, apart from those of the verdict. The setting with the best mean of the first
+judged metric is chosen, of those with a value at every seed.
 """
 
 from __future__ import annotations

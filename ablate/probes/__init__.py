@@ -7,11 +7,10 @@
     watch.py     probes hooked to a model for one forward and backward pass
     update.py    the stream before and after a step of training
 
-The folder is the list: a file that declares a probe is found, and a plugin or a distribution adds its own.
+The folder is the list of probes. A probe names its readings and their places; the step is known to the trainer only.
 
 Dimension key, where a file has no other: n tokens of the batch, counted by α and β; d width, its neurons by i and j.
 
-A probe names its readings and their places; the step is known to the trainer only. Never here: a number that depends on
-the probe's own rounding (probes compute in float64), a hook that outlives its pass, or a change to what training
-computes.
+Never here: a number that depends on the probe's own rounding (probes compute in float64), a hook that outlives its
+pass, or a change to what training computes.
 """

@@ -2,10 +2,9 @@
 
     H = mean over batch, heads and queries of  - Σ_m A_m log A_m        in nats, A the softmax weights of one query
 
-0 if every query attends to one token (entropy collapse). A causal query sees only itself and earlier tokens, so uniform
-attention over T tokens gives mean_i log i and not log T. The weights are those of the softmax itself, after any
-regulation of the logits, with the bias added. Beside a sink they are those of the tokens among
-themselves, A_m / Σ_m A_m: what the sink takes is left out. Queries that are padding are left out, too.
+0 if every query attends to one token (entropy collapse). Uniform causal attention over T tokens gives mean_i log i and
+not log T. The weights are those after regulation and bias; beside a sink those of the tokens among themselves,
+A_m / Σ_m A_m. Queries that are padding are left out.
 
     Zhai et al. 2023, Section 3, arXiv:2303.06296
 

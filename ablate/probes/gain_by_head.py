@@ -2,8 +2,7 @@
 
     gain_of_head = g_h        at the address of the gain and `head_h`, h from 1
 
-One number per head for every such gain of every layer, so it must be requested by name; their mean, root mean square
-and sd over heads are always read (`gain`).
+It must be requested by name; the mean, root mean square and sd over heads are always read (`gain`).
 
     He & Hofmann 2024, Eq. 5 and Fig. 17 to 19, arXiv:2311.01906
 """

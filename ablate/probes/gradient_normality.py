@@ -3,7 +3,7 @@
     R² of the quantile-quantile plot of G = ∂L/∂X, as `normality` has it of X
 
 X is the input of a block, or of the head; G is the whole gradient of the loss there, along every way from X to it. The
-paper finds 0.999 at the deepest layer. R² does not depend on the size of G.
+paper finds 0.999 at the deepest layer.
 
     Kedia et al. 2024, App. L, arXiv:2403.09635
 """

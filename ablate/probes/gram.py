@@ -2,8 +2,8 @@
 
     n² d · Kurt + Σ_{i≠j} (Σ_F)²_ij  =  Σ_α (Σ_I)²_αα + Σ_{α≠β} (Σ_I)²_αβ        at m2(X) = 1
 
-Each term is a moment of its own. Divided by n² d², with F = `feature_correlation_rms`, N = `token_norm_kurtosis` and
-C = `token_correlation_rms`:
+Here Σ_I = X Xᵀ [n, n] and Σ_F = Xᵀ X [d, d]. Divided by n² d², with F = `feature_correlation_rms`,
+N = `token_norm_kurtosis` and C = `token_correlation_rms`:
 
     Kurt / d + (1 - 1/d) F²  =  N / n + (1 - 1/n) C²
 
@@ -12,8 +12,6 @@ C = `token_correlation_rms`:
 N is to tokens what kurtosis is to neurons: 1 if all tokens have the same norm, n if all but one token are zero.
 
     He et al. 2024, Eq. 4, arXiv:2405.19279
-
-Dimension key: n tokens of the batch, d width; Σ_I = X Xᵀ [n, n], Σ_F = Xᵀ X [d, d].
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
     MMR(X) = Aggregate_α ( max_j |X_αj| / median_j |X_αj| )
 
-Aggregated over tokens by mean (`max_median_ratio`), median, or max (as in the paper's Fig. 15).
-
-The median of an even number of values is the mean of the middle two (`torch.median` takes the lower of them). 1 at
-least; infinite when half a token's activations are zero and one is not, NaN when a token is zero.
+Aggregated over tokens by mean (`max_median_ratio`), median, or max (as in the paper's Fig. 15). The median of an even
+number of values is the mean of the middle two (`torch.median` takes the lower). 1 at least; infinite when half a
+token's activations are zero and one is not, NaN when a token is zero.
 
     He et al. 2024, Eq. 5, arXiv:2405.19279
 """
@@ -38,7 +37,6 @@ from torch import Tensor
 
 @implements(MaxMedianRatio)
 def max_median_ratio(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """One sort gives all three."""
     ascending = x.abs().sort(dim=-1).values
     d = x.shape[-1]
     median = (ascending[:, (d - 1) // 2] + ascending[:, d // 2]) / 2

@@ -8,13 +8,11 @@
     u_(4,1) = Σ_j 2 a_j b_j / (n² d)      u_(4,2) = Σ_j (2 a_j c_j + b_j²) / (n² d)
     u_(4,3) = Σ_j 2 b_j c_j / (n² d)      u_(4,4) = Σ_j c_j² / (n² d)
 
-The double sums of the paper over tokens α and β are products of sums over one of them. Its u_(p,l) are the sums
-without 1/(n d) and 1/(n² d), which it has in Eq. 7 and 10 instead; with them, these are parts of the moments
-themselves, and do not grow with the batch. Δ is about linear in the learning rate, so u_(p,l) is about of order l in
-it. The terms of even order are never negative.
+The paper's u_(p,l) are the sums without 1/(n d) and 1/(n² d), which it has in Eq. 7 and 10 instead; with them they do
+not grow with the batch. u_(p,l) is about of order l in the learning rate. The terms of even order are never negative.
 
-X and X + Δ are the stream before and after one step, of the same tokens: those of the step. They are the numbers that
-the model computes, so with bfloat16 Δ has its rounding, which may be as large as the change itself.
+X and X + Δ are the stream before and after one step, of the step's own tokens, as the model computes it: with bfloat16
+Δ has its rounding, which may be as large as the change itself.
 
     He et al. 2024, App. I, Eq. 6-12, arXiv:2405.19279
 """

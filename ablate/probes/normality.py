@@ -2,11 +2,9 @@
 
     R² = corr(x_(1..N), q_(1..N))²        q_i = Φ⁻¹((i - 1/2) / N)        x_(i) the i-th smallest of N entries of X
 
-The squared correlation of the quantile-quantile plot: what of the variance of the sorted entries a straight line
-explains. 1 if they are spaced as those of a normal distribution are, whatever its mean and variance; NaN if all are
-equal. The paper states the R² of a best fit to its gradients, but not how it is fitted: this fit is our choice.
-
-Up to 65 536 entries are all read; of more, each k-th in the order of tokens and then neurons, for the smallest k that
+The squared correlation of the quantile-quantile plot: 1 if the entries are spaced as those of a normal distribution
+are, whatever its mean and variance; NaN if all are equal. The paper does not say how its R² is fitted: this fit is our
+choice. Of more than 65 536 entries each k-th is read in the order of tokens and then neurons, for the smallest k that
 leaves no more than that and has no factor in common with the width, so that every neuron is among them.
 
     Kedia et al. 2024, App. L, arXiv:2403.09635

@@ -3,13 +3,11 @@
     S = Σ_αj Δ_αj² / Σ_αj X_αj²        X and X + Δ: the stream before and after the step, of the same tokens
 
 Kedia et al. call sensitivity, after Davis et al., the variance of the relative change of the output under small
-perturbations of the parameters, averaged over all parameters. Here the perturbation is the step itself: the update of
-all parameters together, at its rate. What they vary one parameter at a time, and the median over layers, S does not
-have; it is read at the input of every block and of the head, so the change that the layers before have made adds up.
-The sums are over the batch, so S is u_(2,2) of `moment_update` relative to the second moment. It grows as the square of
-the learning rate while steps are small.
+perturbations, averaged over all parameters, with the median over layers. Here the perturbation is the update of all
+parameters together, and S is read at the input of every block and of the head, over the whole batch: it is u_(2,2) of
+`moment_update` relative to the second moment, and grows as the square of the learning rate while steps are small.
 
-X and X + Δ are what the model computes: in half precision Δ has its rounding, which may be as large as the change.
+In half precision Δ has its rounding, which may be as large as the change.
 
     Kedia et al. 2024, Sec. 4.6, arXiv:2403.09635; Davis et al. 2021, ICML (Catformer)
 """

@@ -8,7 +8,7 @@
                          batch and with dropout, where all others are read at evaluations
 
 A probe at a site is a separate probe, such as `kurtosis_behind_norms`, with its own metrics, at the addresses of the
-mixers (`layers.3.attention`, `layers.3.mlp`) or of the blocks: readings at different sites are not mixed.
+mixers (`layers.3.attention`, `layers.3.mlp`) or of the blocks.
 
     He et al. 2024, App. G, arXiv:2405.19279: CodeParrot before the attention (and, to the same effect, the MLP)
     sub-layer, Languini behind the Pre-Norm

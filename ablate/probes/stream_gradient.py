@@ -2,10 +2,9 @@
 
     sqrt(m2(G)) = sqrt(mean_αj G_αj²)        G = ∂L/∂X
 
-X is the input of a layer, and what comes out of the last one (at the address `layers.end`), in front of a final norm; G
-is the whole gradient of the loss there, along every way from X to it, before clipping. What a layer passes back does
-not depend on the size of the loss: the numbers to compare are ratios, such as that at `layers.1` over that at the end,
-which is what a forecast gives.
+X is the input of a layer, and the output of the last one (at the address `layers.end`), in front of a final norm; G is
+the whole gradient of the loss there, before clipping. The numbers to compare are ratios, such as that at `layers.1`
+over that at the end, which is what a forecast gives: they do not depend on the size of the loss.
 
     Kedia et al. 2024, Fig. 2 and Table 3, arXiv:2403.09635
 """

@@ -4,15 +4,13 @@
 
 `token_correlation_mean` and `token_correlation_rms` are the mean and the root mean square of the entries off the
 diagonal, over all tokens of the batch jointly. They are inner products, not cosines: larger tokens count
-for more. Both are 1 if all tokens are the same; the mean of orthogonal tokens is 0.
+for more. Both are 1 if all tokens are the same; the mean of orthogonal tokens is 0; NaN for a single token.
 
-No n × n matrix is built if there are more tokens than neurons:
+No n × n matrix is built if there are more tokens than neurons, with Σ_I = X Xᵀ [n, n], Σ_F = Xᵀ X [d, d]:
 
     Σ_αβ (Σ_I)_αβ = |Σ_α x_α|²        Σ_αβ (Σ_I)²_αβ = Tr(Σ_I Σ_I) = Tr(Σ_F Σ_F) = Σ_ij (Σ_F)²_ij
 
     He et al. 2024, Section 4, Eq. 4 and footnote 3, arXiv:2405.19279
-
-Dimension key: n tokens of the batch, d width; Σ_I = X Xᵀ [n, n], Σ_F = Xᵀ X [d, d].
 """
 
 from __future__ import annotations
@@ -48,7 +46,6 @@ from torch import Tensor
 
 @implements(TokenCorrelation)
 def token_correlation(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """NaN for a single token."""
     mean, rms = over_pairs(x / x.square().mean().sqrt())
     return {"token_correlation_mean": mean, "token_correlation_rms": rms}
 

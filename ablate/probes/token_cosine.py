@@ -2,11 +2,9 @@
 
     cos_b = mean_{i ≠ j} <x_bi, x_bj> / (|x_bi| |x_bj|)        over the pairs of tokens within sequence b
 
-The mean of cos_b over the sequences of the batch: that off the diagonal of the normalised kernel matrices
-diag(Σ)^(-1/2) Σ diag(Σ)^(-1/2), Σ = X_b X_bᵀ, whose collapse to rank 1 is 1 everywhere. 1 if the tokens of each
-sequence have the same direction, whatever the other sequences; 0 if they are orthogonal; at least -1/(T - 1).
-`token_correlation` is over all tokens of the batch jointly, so pairs from different sequences dilute it: of B different
-collapsed sequences it sees at most one pair in B. NaN for a single token, or if a token is zero.
+The mean of cos_b over the sequences of the batch: 1 if the tokens of each sequence have the same direction, whatever
+the other sequences; 0 if they are orthogonal; at least -1/(T - 1). `token_correlation` is over all tokens of the batch,
+so pairs from different sequences dilute it. NaN for a single token, or if a token is zero.
 
 No T × T matrix is built:  Σ_{ij} cos_ij = |Σ_i u_i|²,  u_i = x_i / |x_i|
 

@@ -3,14 +3,13 @@
     C_b = diag(Σ_b)^(-1/2) Σ_b diag(Σ_b)^(-1/2),  Σ_b = X_b X_bᵀ        C_b,ij = <x_bi, x_bj> / (|x_bi| |x_bj|)
     K = M (mean_b C_b) Mᵀ                                                M [R, T] the means over R ranges of positions
 
-The normalised kernel matrix of each sequence, averaged over sequences. Up to 16 tokens it is T × T; for more, each cell
-is the mean over all pairs (i, j) of two of R = 16 ranges of neighbouring positions, including pairs i = j, which are 1:
-position t, from 0, is in range floor(t R / T). K is symmetric, so only cells with i >= j are kept, at the address of
-the place and the cell: `layers.3[5,2]`.
+Up to 16 tokens K is T × T; for more, each cell is the mean over all pairs (i, j) of two of R = 16 ranges of positions,
+including pairs i = j, which are 1: position t, from 0, is in range floor(t R / T). Only cells with i >= j are kept, at
+the address of the place and the cell: `layers.3[5,2]`. NaN if a token is zero.
 
-To limit its size, snapshots are taken at up to 5 evaluations, the first at or after each quarter of training, of up to
-8 evenly spaced layers and of the head: at most 5 × 9 × 136 numbers per trial. No T × T matrix is built: the cells are
-inner products of M U_b, with U_b the directions of the tokens. NaN if a token is zero.
+Snapshots are taken at up to 5 evaluations, the first at or after each quarter of training, of up to 8 evenly spaced
+layers and of the head: at most 5 × 9 × 136 numbers per trial. No T × T matrix is built: the cells are inner products of
+M U_b, with U_b the directions of the tokens.
 
     He et al. 2023, Fig. 1 and Fig. 15, arXiv:2302.10322
 

@@ -1,8 +1,7 @@
 """The stream before and after a step of training, of the same tokens, for the probes that read its change.
 
-Both passes are without dropout and gradients, so that the difference is that of the parameters alone. Each leaves no
-trace: changed buffers of the model are put back, and it draws no random numbers. They run where an evaluation might,
-before a step has begun and after all of it is done, `after_step` of parts included.
+Both passes are without dropout and gradients. Each leaves no trace: changed buffers of the model are put back, and it
+draws no random numbers. They run before a step has begun and after all of it is done, `after_step` of parts included.
 """
 
 from __future__ import annotations
@@ -19,10 +18,7 @@ from ablate.probes.watch import Padding, padding_at, padding_of
 
 @torch.no_grad()
 def streams(model: nn.Module, run: Callable[[], object]) -> dict[str, Tensor]:
-    """Record [B, T, d] as it enters each block, and the head, while `run` passes tokens through `model`.
-
-    Where a sequence has padding, the tokens [N, d] alone.
-    """
+    """Record [B, T, d] (with padding the tokens [N, d] alone) as it enters each block, and the head, during `run`."""
     held = [(buffer, buffer._version, buffer.clone()) for buffer in model.buffers()]
     seen: dict[str, Tensor] = {}
     padding = padding_of(model)

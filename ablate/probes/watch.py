@@ -38,9 +38,8 @@ def watching(
     which are different ones in sequences of different lengths, and for attention that does not know the padding.
 
     Gradients of the stream are those of a loss that is multiplied by `scale`, and are read without it. Parameters and
-    their gradients, from which the scale is gone by then, are read on exit, so that all readings are of the same step.
-    Without probes nothing is attached. Probes see detached tensors and draw no random numbers: the computation stays
-    the same, bit for bit.
+    their gradients, from which the scale is gone by then, are read on exit. Probes see detached tensors and draw no
+    random numbers: the computation stays the same, bit for bit.
     """
     probes = tuple(probes)
     streams = [probe for probe in probes if probe.spec.reads in ("stream", "sequences")]
@@ -82,7 +81,6 @@ def watching(
 
 
 def padding_of(model: nn.Module) -> Padding:
-    """The padding of the last pass of a model, its `real_tokens`."""
     return getattr(model, "real_tokens", without_padding)
 
 
@@ -173,10 +171,9 @@ def _reading_inputs(readings: list[Reading], address: str, measure: Measure) -> 
 def _reading_gradients(
     readings: list[Reading], address: str, probes: list[Probe], padding: Padding, scale: float
 ) -> Callable[[nn.Module, Any], None]:
-    """Read the gradient of the first tensor; nothing where there is none, as behind frozen parts.
+    """Read the gradient of the first tensor, by a hook that ends with its graph; nothing where there is none.
 
-    A hook on the tensor belongs to the graph of this pass, and ends with it. The padding is that of the forward pass:
-    when gradients come, the model has forgotten it.
+    The padding is that of the forward pass: when gradients come, the model has forgotten it.
     """
 
     def _unscaled(gradient: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ and judges nothing: `ablate.verdict` does.
     claims.py             the claims of a space beside its verdicts, and their dates
     comparisons.py        names of comparisons, savings over the sizes of a ladder, unequal quantities
     effect_tables.py      tables of comparisons, and their columns
-    noise_floor.py        the differences that a plan can detect above the noise
     footnotes.py          the meaning of the numbers of the screen
     progress.py           the display while trials run
     screens/              the screens of commands, including the plan and the end of a run

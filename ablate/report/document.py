@@ -122,8 +122,7 @@ class TableOf:
 class Column:
     """A column of a table of groups: its heading, and the kind of its cells.
 
-    Where columns do not fit side by side, those with a `line` are merged into one, each on that line of its cells. A
-    `roomy` column is left out where space is tight.
+    Columns with a `line` are merged into one where they do not fit; a `roomy` one is left out where space is tight.
     """
 
     heading: str
@@ -143,8 +142,8 @@ class RowGroup:
 class GroupedTable:
     """A table of comparisons or variants, each with a row for every metric; the first column names them.
 
-    Its columns stand side by side on screens of at least `side_by_side` characters, or, if that is None, wherever they
-    fit. `room` is the number of characters per line of a name on such a screen, and on a narrower one.
+    Its columns stand side by side on screens of at least `side_by_side` characters, or wherever they fit if None.
+    `room` is the number of characters per line of a name on such a screen, and on a narrower one.
     """
 
     title: str

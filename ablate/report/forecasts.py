@@ -54,10 +54,7 @@ def with_interval(value: float | None, ends: Interval | None, *, relative: bool,
 
 
 def warnings(plan: Plan) -> Iterator[str]:
-    """Yield the dangers of variants and the reasons of those without a forecast, each text once, with its variants.
-
-    Where numbers differ from variant to variant, these stand behind its name, and … in the text.
-    """
+    """Yield the dangers of variants and the reasons for no forecast, each once; … stands for numbers by variant."""
     forecasts = dict(plan.forecasts)
     in_danger: dict[str, list[tuple[str, str]]] = {}
     refused: dict[str, list[str]] = {}

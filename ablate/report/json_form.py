@@ -67,11 +67,10 @@ def plan_to_json(
     epochs: Sequence[Epochs] = (),
     mixed: Sequence[str] = (),
 ) -> str:
-    """Return a plan's variants, comparisons and trials; the rest as in `screens.plan.plan_screen`.
+    """A plan's variants, comparisons and trials; the rest as in `screens.plan.plan_screen`.
 
-    A variant's `forecast` is defined in `ablate/plan/plan.py`; one that is refused has only the reason. `kernels` are
-    the attention backends that each variant tries, by its id, as dataclasses, `alike` the lines on variants that start
-    alike; None leaves either out.
+    A refused `forecast` has only the reason. `kernels` are the attention backends that each variant tries, by its id,
+    `alike` the lines on variants that start alike; None leaves either out.
     """
     forecasts = dict(plan.forecasts)
     ladders = [{"terms": terms} | asdict(ladder) for terms, ladder in plan.ladders]

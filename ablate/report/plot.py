@@ -30,10 +30,9 @@ class Plot:
     """A plot with a panel for each of `draw`, row by row.
 
     `name` is the name of its files, and `id` makes its element ids unique on a page. `about` is its alternative text,
-    `caption` its caption, and `headline` the sentence before the caption where the plot stands alone. `height` is that
-    of a row of panels, or those of all rows, in inches. The `legend` is that of the last panel. `key`, under
-    `key_title`, is the meaning of the shades, each with the name of its colour; the page has it in words beside the
-    plot. `rows` under `columns` are the numbers drawn, in full.
+    `headline` the sentence before the `caption` where the plot stands alone. `height` is that of a row of panels, or
+    those of all rows, in inches. The `legend` is that of the last panel. `key`, under `key_title`, is the meaning of
+    the shades, each with the name of its colour. `rows` under `columns` are the numbers drawn, in full.
     """
 
     name: str
@@ -66,8 +65,6 @@ def fill(figure: Figure, plot: Plot, heights: Sequence[float]) -> tuple[list[Axe
         empty.set_axis_off()
     return panels[: len(plot.draw)], panels[len(plot.draw) - 1]
 
-
-# A plot as SVG within a page.
 
 SERIES = 6
 """Number of lines of a plot with a colour of their own."""

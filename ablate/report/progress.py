@@ -1,7 +1,6 @@
 """The display while trials run: one overall bar with the time left, and a line for each running trial.
 
-On a terminal the lines are redrawn in place, and only a trial that did not finish leaves a line behind. Elsewhere (a
-file, a CI log) there is a line for each trial that ends and an overall line every ten seconds or so.
+Where nothing can be redrawn in place there is a line for each trial that ends, and an overall line at times.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ class _Line:
 
 
 class Progress:
-    """A display of the progress of `total_trials` (None if unknown) on `workers`, used as a context manager.
+    """A context manager for the progress of `total_trials` (None if unknown) on `workers`.
 
-    `clock` gives seconds and never goes back. Calls may come from any one thread while another redraws the terminal.
+    `clock` gives seconds and never goes back. Calls may come from one thread while another redraws.
     """
 
     def __init__(
@@ -163,9 +162,8 @@ class Progress:
 
 # An estimate of the time left in a run, from what has been measured in it. Pure: the clock is passed in.
 #
-# A trial takes its start-up plus steps times the pace (seconds per step). The pace is measured between the first and
-# the last step that a trial reported, start-up from those that have ended or reported a step. Remaining trials are
-# then assigned to the workers in order, each to the first that is free, as the executor does.
+# A trial takes its start-up plus steps times the pace (seconds per step between its first and last report).
+# Remaining trials are then assigned to the workers in order, as the executor does.
 
 EVIDENCE = 2.0
 """Seconds of training that must have been measured before any estimate is given: first steps are slow."""

@@ -1,7 +1,6 @@
 """A report on a terminal of any width. Words carry every verdict; colour only repeats them.
 
-What does not fit side by side is stacked, and nothing is cut off. Folded parts are only named; they and the plots are
-on the page.
+What does not fit side by side is stacked, and nothing is cut off. Folded parts are only named.
 """
 
 from __future__ import annotations
@@ -220,10 +219,7 @@ def _add_group(table: Table, name: str, counts: str, rows: Sequence[Sequence[str
 
 
 def _grouped(grouped: doc.GroupedTable, width: int, *, wide: bool) -> Table:
-    """Return a table of groups on a screen of `width` columns: where they are too few, names of metrics are wrapped.
-
-    So from 70 columns on, no word of a verdict is broken or cut off.
-    """
+    """A table of groups for `width` columns; from 70 columns on, no word of a verdict is broken or cut off."""
     room, shown = (grouped.room[0], grouped) if wide else (grouped.room[1], _stacked(grouped))
     first, *columns = shown.columns
     cells = list(zip(*(row for group in shown.groups for row in group.rows), strict=True)) or [()] * len(columns)

@@ -18,10 +18,7 @@ LITTLE = 0.01
 
 
 def level(value: Level | None, metric: Metric) -> str:
-    """Return mean ± standard deviation over seeds; on the log scale geometric mean ×÷ geometric standard deviation.
-
-    `2.310 ± 0.011`, `3.02 ×÷ 1.08`.
-    """
+    """`2.310 ± 0.011`: mean and standard deviation over seeds; on the log scale the geometric ones, `3.02 ×÷ 1.08`."""
     if value is None:
         return "no value"
     return _log_level(value) if metric.log else plain_level(value)
@@ -84,10 +81,7 @@ def left_aside(summary: Summary) -> str:
 
 
 def verdict(effect: Effect) -> str:
-    """Return the verdict with its qualifier: `better, survivors`, `equivalent, differs`, `undecided, +9 seeds`.
-
-    An effect that is not judged has none: `A/A`.
-    """
+    """The verdict with its qualifier: `better, survivors`, `undecided, +9 seeds`; `A/A` if it is not judged."""
     if not effect.judged:
         return "A/A, diverged" if effect.verdict == "diverged" else "A/A"
     words: list[str] = [spoken(effect.verdict)]

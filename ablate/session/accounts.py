@@ -1,8 +1,7 @@
 """Accounts: how each comparison of a plan is judged now, given the earlier judgements in a results folder.
 
-At data that it was judged at (the same numbers at the same seeds, margin, evaluation and confidence) a comparison is
-settled, whatever else was judged beside it then. At other data it is judged again, and interim analyses that were begun
-go on.
+At data that it was judged at (numbers, seeds, margin, evaluation and confidence) a comparison is settled. At other data
+it is judged again, and interim analyses that were begun go on.
 """
 
 from __future__ import annotations
@@ -56,10 +55,8 @@ from ablate.verdict.judgement import (
     turned,
 )
 
-# Earlier judgements of each comparison, whatever question, space, seeds or names they came with.
-#
-# A judgement keeps the account of each of its comparisons. Those of versions that kept only one for the whole
-# question are read through the plan that they are of, which has the contrasts and how variants were trained.
+# Earlier judgements of each comparison, whatever question, space, seeds or names they came with. Those of versions that
+# kept one account for the whole question are read through their plan.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,15 +193,12 @@ def _of_earlier_version(question: Question, known: Mapping[str, Compared]) -> It
         yield EarlierJudgement(question=question, account=account, effect=effect)
 
 
-# The account of each comparison now.
-
-
 def account_of(
     design: Plan | JudgedDesign, finals: Finals, *, rules: Judge, folder: Path, reading: bool = False
 ) -> Account:
     """The account of each comparison of a design, by the judgements that a folder keeps.
 
-    When only `reading`, data that it was not judged at give no verdicts: else one could look at any number of seeds.
+    If only `reading`, new data give no verdicts: else one could look at any number of seeds.
     """
     every = asked_of(Snapshot(folder))
     design = judged_design(design)
@@ -464,9 +458,8 @@ class _Asking:
     ) -> EarlierVerdict | None:
         """The earlier finding of a comparison that stands, with the note of the judgement that made it first.
 
-        A difference stands until a later judgement contradicts it. An equivalence holds only for the margin that was
-        declared then: judgements under another margin neither confirm nor contradict it. What was found at a lower
-        confidence than that of now does not stand.
+        A difference stands until a later judgement contradicts it, an equivalence only for the margin declared then.
+        Findings at a lower confidence than that of now do not stand.
         """
         alpha = (1 - self.rules.confidence) * (1 + 1e-9)
         tested = [each for each in past if each.tested and each.question["alpha"] <= alpha]

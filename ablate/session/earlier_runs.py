@@ -1,7 +1,6 @@
 """Earlier runs: what was asked, as a results folder stores it, and asked again: reported, resumed, or tried again.
 
-All of these ask what was run, whatever has become of the files of its author; a changed file is told. Plans of earlier
-versions kept no files: their spaces are read where they were.
+They need none of the author's files, except for plans of earlier versions; a changed file is told.
 """
 
 from __future__ import annotations
@@ -58,13 +57,10 @@ class KeptSpace:
     changed: str = ""
 
 
-# What a plan keeps
-
-
 def files_of(planned: Planned, name: str) -> dict[str, bytes]:
     """The files that decide a plan, by role and portable name: `space/spaces/tiny.yaml`; its space is at `name`.
 
-    A `grammar` is the user's own, `shipped` one of ablate's; an `include` is of either; plugins are numbered.
+    A `grammar` is the user's own, `shipped` one of ablate's; plugins are numbered.
     """
     space, grammar = planned.space, planned.space.grammar
     role = "shipped" if is_shipped(grammar.path, "grammar") else "grammar"
@@ -119,7 +115,7 @@ def texts_of(models: Models) -> tuple[TextDocument, ...]:
 def resolved_of(planned: Planned, folder: Path) -> ResolvedSpace:
     """A resolved space, which identifies its plan, marked if an earlier plan of the same words has other trials.
 
-    A plan that has grown is the same, and so is one that fits other steps into the same time.
+    A plan that has grown, or fits other steps into the same time, is the same.
     """
     now, same = {trial.id for trial in planned.plan.trials}, of_same_words(planned.space, folder)
     for plan in same:
@@ -150,9 +146,6 @@ def page_of(folder: Path, space: str, resolved: ResolvedSpace) -> Path:
     plans, own = Snapshot(folder).plans.of_space.get(space, ()), plan_id(space, asked=digest(resolved))
     first = min(plans, key=lambda plan: plan.first_seen or 0.0).id if plans else own
     return folder / PAGES / (f"{space}.html" if first == own else f"{space}.{own[:ID_DIGITS]}.html")
-
-
-# What was asked
 
 
 def requests_of(folder: Path, name: str | None = None, *, notes: tuple[str, ...] = ()) -> dict[str, Request]:
@@ -330,9 +323,8 @@ WHAT_FAILED = f"ablate status lists how trials have ended; retry takes those tha
 class Resumable:
     """A run that can be resumed: the space as it was, its executor options, plugins and mirror, and the trials left.
 
-    `left` counts the trials requested so far; it is at least one for a plan that may still grow, and 0 if all have
-    ended and were not judged, or the run was stopped before it was planned. `changed` says which of its files say
-    something else by now.
+    `left` counts the trials requested so far: at least one for a plan that may still grow, 0 if all have ended and were
+    not judged, or the run was stopped before it was planned. `changed` says which of its files have changed.
     """
 
     space: Space
@@ -355,10 +347,9 @@ class Retriable:
 def resumable(
     results: PathLike = RESULTS, name: str | None = None
 ) -> tuple[tuple[Resumable, ...], tuple[AblateError, ...]]:
-    """The unfinished runs of a results folder, the oldest first; only of the space `name` if it is given.
+    """The unfinished runs of a results folder with their original options, the oldest first; only of `name` if given.
 
-    They have their original options; `ablate resume` continues them. The second value says why others cannot be
-    resumed, such as those whose texts or code have changed. InputError if nothing was run, or not that space.
+    The second value says why others cannot be resumed. InputError if nothing was run, or not that space.
     """
     from ablate.store.snapshot import growing, standings, unjudged, unplanned  # loads Arrow, to read a folder
 
@@ -394,9 +385,8 @@ def retriable(
 ) -> tuple[tuple[Retriable, ...], tuple[AblateError, ...]]:
     """The runs of a results folder with failed trials, only of the space `name`; `ablate retry` trains these again.
 
-    `trials` are ids, `outcomes` kinds of failure; by default, all that failed. The second value says why others cannot
-    be trained again. InputError if nothing was run, and if
-    something named has not failed, or does not exist.
+    `trials` are ids, `outcomes` kinds of failure (default: all). The second value says why others cannot be trained
+    again. InputError if nothing was run, and if something named has not failed, or does not exist.
     """
     from ablate.store.snapshot import growing, standings  # loads Arrow, to read a folder
 
@@ -426,8 +416,7 @@ def _as_requested(
 ) -> Resumable:
     """The run of a request, given its trials (None: not planned yet); RefusedError if it would train others.
 
-    The stored plan of a killed run that depends on its own results may have fewer trials than follow from these, or
-    more if failed trials are tried again.
+    If trials depend on results, the stored plan of a killed run may have fewer than follow, or more after a retry.
     """
     options = ExecutorOptions.of(request.place)
     if trials is None:

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from ablate.data.batch import Tensors
 
 SEQUENCES, RECORDS = 8, 64
-"""The sequences of two texts, or the images and other records, that pass through a sampled initialisation; of one text
-it is the windows that its forecast is over, and of a block `READ` sequences of random tokens."""
+"""The sequences of two texts, and the other records, that pass through a sampled initialisation."""
 AROUND = "embedding N(0, 1), weights N(0, 1/d), a LayerNorm behind the last layer"
 """The surroundings of a block that is forecast alone."""
 
@@ -95,10 +94,9 @@ class Forecasts:
 def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, *, samples: int = 0) -> Forecasts:
     """Forecast a decoder of a block that reads random tokens, as the mean over a few such sequences.
 
-    Each of `samples` is measured on others. A block with cross-attention is forecast as a model of two stacks: its
-    encoder has as many layers, and reads as many random tokens unless the sizes have the length of a source.
-
-    Raises InputError for a component that has no token kernel in closed form.
+    Each of `samples` is measured on others. A block with cross-attention is a model of two stacks: its encoder has as
+    many layers and, without the length of a source, reads as many tokens. InputError for a component without a token
+    kernel in closed form.
     """
     sizes = sizes_alone(block, sizes)
     model = plain_decoder(
@@ -144,11 +142,9 @@ def _add_encoder(name: str, forecasts: dict[str, InitialModel], sampled: dict[st
 def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Forecasts:
     """Forecast the model of each variant of a space; nothing is trained.
 
-    It is the mean over a few typical windows of the training text of each, of its length; of other data, how alike
-    inputs are is measured. `samples` initialisations read the same windows, or records of its training split. A model
-    of two stacks has its decoder under its own name, and its encoder under that with `, encoder` behind it.
-
-    Raises as planning does; a model that is not forecast is no error, but has its reason.
+    It is the mean over a few typical windows of its training text; of other data, how alike inputs are is measured.
+    `samples` initialisations read the same. A model of two stacks has its encoder under its name with `, encoder`
+    behind it. Raises as planning does; a model that is not forecast has its reason.
     """
     planned = plan_space(space, results=results, forecasts="none")
     catalogue, cache = space.grammar.catalogue, cache_of(Path(results))

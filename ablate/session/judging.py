@@ -23,8 +23,6 @@ from ablate.verdict.judge import judge
 from ablate.verdict.judgement import Account, effect_documents, families, how_measured
 from ablate.verdict.summary import Summary
 
-# Verdicts, judged and stored.
-
 
 def judged(plan: Plan, rules: Judge, store: Results, *, confirmed: bool = False) -> Summary:
     """Verdicts are stored with the judgement; of a search's `confirmed` blocks only the judgement is."""
@@ -107,8 +105,6 @@ def verdict_document(summary: Summary, design: Plan | JudgedDesign) -> Verdicts:
         verdicts["correlations"] = claimed
     return verdicts
 
-
-# One check of results, its answer, and how two documents differ.
 
 Answer: TypeAlias = Literal["right", "wrong", "told"]
 """The answer of a check: `told` where it could not be made, or a difference proves nothing."""

@@ -1,9 +1,8 @@
 """Trials sent to MLflow while others train, in a separate process, and the rest when the run has its answer.
 
-MLflow is a copy of the results folder: a failure there costs no result and delays no trial. What was not sent is sent
-at the end, and what could not be sent then, by the next run. It takes tens of milliseconds of Python for a run, and
-seconds to import, which would delay the driver: so `main` runs in a process that ends with its driver. A request to it
-is a function of `store.mirror` with its arguments; the answer is its result or, for an error, an exception.
+A failure of MLflow costs no result and delays no trial: what was not sent is sent at the end, or by the next run. It
+would delay the driver, so `main` runs in a process that ends with its driver. A request to it is a function of
+`store.mirror` with its arguments; the answer is its result or an exception.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ class MirrorError(Exception): ...
 class Mirroring:
     """The sender of a space's trials as they end: a context manager, to `finish` when the run has its answer.
 
-    `uri` is a tracking server, None the results folder's own store. `say` prints that the store was deleted meanwhile
-    and, if a run stops without `finish`, what was not sent; `command` sends that later.
+    `uri` is a tracking server, None the results folder's own store. `say` tells of a deleted store and, if a run stops
+    without `finish`, of what was not sent; `command` sends that later.
     """
 
     def __init__(self, store: Results, space: str, uri: str | None, *, say: Say = warn, command: str = "ablate run"):
@@ -76,10 +75,7 @@ class Mirroring:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop at once, whatever is being sent: an interrupted batch is completed by the next run.
-
-        Wait only for a write of the DuckDB file, if one is under way: that needs the folder's lock.
-        """
+        """Stop at once, but wait for a write of the DuckDB file, which needs the folder's lock."""
         with self._news:
             self._over = self._stopped = True
             self._news.notify()
@@ -129,7 +125,7 @@ class Mirroring:
     def _ask(self, request: Request) -> Mirrored:
         """Have the process answer a request; this one does at the end of a run in which no trial has ended.
 
-        Where the store is lost, a new process fills it again: the old one still writes to the file that is gone.
+        Where the store is lost, a new process fills it again.
         """
         try:
             if not self._is_lost():

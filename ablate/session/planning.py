@@ -71,12 +71,10 @@ class Planned:
     """A plan, its corpus, and the trials whose outcome the results folder knows already.
 
     `failed` are the known trials without a result, with the kind of their outcome: they are trained again only on
-    request. `trial_seconds` is the median time of earlier trials of this recipe and size; None if there are none.
-    `plans` builds the plans of the same space as more becomes known. `noise` is the known noise of the judged metrics
-    under the plan's conditions, or None. `account` says how often its questions were judged before, and what was found.
-    `stage` is the stage that a run of it is at. `mixed` are the versions in which its trials differ, in lines. `gpus`
-    are the bytes of each GPU of this machine, as far as a worker has recorded them. `stamps` say of each claim when it
-    was made.
+    request. `trial_seconds` is the median time of earlier trials of this recipe and size, or None. `plans` builds the
+    plans of the same space as more becomes known. `noise` is the known noise of the judged metrics, or None. `account`
+    has the earlier judgements of its questions. `mixed` are the versions in which its trials differ, in lines. `gpus`
+    are the bytes of each GPU of this machine, if recorded. `stamps` say of each claim when it was made.
     """
 
     plan: Plan
@@ -167,8 +165,7 @@ class Planned:
 def check(space: Space, *, files: bool = True) -> Plan:
     """Check everything about a space that needs no reading of its corpus, and return the plan without its corpus.
 
-    With `files` the files of the corpus must exist; a data set of the hub is not requested. InputError with every
-    mistake; RefusedError if only the corpus is wrong.
+    With `files` the corpus files must exist. InputError with every mistake; RefusedError if only the corpus is wrong.
     """
     errors: list[AblateError] = []
     try:
@@ -214,9 +211,8 @@ def plan_space(
 ) -> Planned:
     """Plan a space over its corpus, with what the results folder knows of it under a time limit of `limit` seconds.
 
-    `outcomes` are those of the folder, if they were read already. Forecasts that the folder keeps of the same variant
-    are not made again unless `fresh`, and `say` is told if making them takes long. Where its `texts` are known, none is
-    read, nor looked for.
+    `outcomes` are those of the folder, if read already. Kept forecasts are not made again unless `fresh`; `say` is told
+    if making them takes long. Known `texts` are not read.
     """
     if texts is None:
         check(space, files=space.kept is None)  # a mistake in the space comes before one in its corpus
@@ -289,9 +285,7 @@ def plan_from(
 
 
 def mixed_versions(plan: Plan, now: Snapshot, known: Container[str] | None = None) -> tuple[str, ...]:
-    """The versions in which the ended trials of a plan differ, in lines; where it is given which are `known`, also the
-    others, as far as it is known what this machine computes.
-    """
+    """The versions in which the ended trials of a plan differ, in lines; given the `known`, also those to run."""
     here: dict[str, Mapping[str, str]] = {}
     sets: list[tuple[Mapping[str, str], str]] = []
     for trial in {trial.id: trial for trial in plan.trials}.values():

@@ -21,8 +21,8 @@ from ablate.report.figures import Figures, of_search, of_space, of_table, write_
 from ablate.report.page import PageRecord, ShownVariant, page, table_page
 from ablate.report.page.curves import PEAKS
 from ablate.report.screens.check import resolved
-from ablate.report.searched import json_form as json_of_search
 from ablate.report.searched import page as page_of_search
+from ablate.report.searched import sections as sections_of_search
 from ablate.report.searched.record import SearchRecord
 from ablate.session import table_judging
 from ablate.session.accounts import account_of
@@ -54,8 +54,9 @@ PEAK_OF = {peak: metric for metric, peak in PEAKS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A page: its files and the verdicts on it. A search has no summary, and its document is in its JSON; a judged
-    table has no record. `changed` says which files of the space say something else than when it was run.
+    """A page: its files and the verdicts on it; a search has no summary, a judged table no record.
+
+    `changed` says which files of the space say something else than when it was run.
     """
 
     html: Path
@@ -96,8 +97,8 @@ def report(
 ) -> Reported:
     """Write the page of a space from what the results folder knows, also during a run.
 
-    `request` is how it was run, for the command that repeats it; its `texts` are not read where they are known.
-    RefusedError if nothing of it was run, and for a search that has no page yet, which its run writes.
+    `request` is how it was run, for the command that repeats it; known `texts` are not read. RefusedError if nothing of
+    it was run, and for a search that has no page yet.
     """
     folder = Path(results)
     if space.design.search is not None:
@@ -145,16 +146,13 @@ def export_figures(reported: Reported, folder: PathLike) -> Figures:
 def _search_record(reported: Reported) -> SearchRecord:
     kept = reported.html.with_suffix(".json")
     try:
-        return json_of_search.from_json(kept.read_text(encoding="utf-8"))
+        return sections_of_search.from_json(kept.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not in the format of this version"
         raise RefusedError(
             f"the record of the search, {kept}, cannot be read: {why}\n"
             "  = run the search again: it trains nothing that is known, and writes the record again"
         ) from error
-
-
-# Gathered
 
 
 def gather(planned: Planned, folder: Path, *, request: Request | None = None) -> PageRecord:
@@ -257,14 +255,11 @@ def unequal_of(planned: Planned) -> tuple[Unequal, ...]:
     return unequal(planned.plan, planned.space, seconds)
 
 
-# A results folder sent to MLflow by itself, without a run: each trial once, with the verdicts as they are kept.
-
-
 def export_to_mlflow(results: Path, *, uri: str | None, say: Callable[[str], None]) -> Mirrored:
     """Send what MLflow lacks of a folder: to its own store, or to the tracking server at `uri`.
 
-    InputError for a folder without results; RefusedError where it is in use, or MLflow cannot be reached. Spaces whose
-    verdicts cannot be made are sent without, which `say` is told.
+    InputError without results; RefusedError where the folder is in use, or MLflow cannot be reached. `say` is told of
+    spaces that are sent without verdicts.
     """
     check_uri(uri)
     files.check_results(results)
@@ -291,7 +286,7 @@ def _texts_for_mlflow(space: str, now: Snapshot) -> Report:
         return {}
     if plan.document["design"] == "search":
         kept = page_of(now.folder, space, plan.document["resolved"]).with_suffix(".json")
-        return texts_of_search(json_of_search.from_json(kept.read_text(encoding="utf-8"))) if kept.exists() else {}
+        return texts_of_search(sections_of_search.from_json(kept.read_text(encoding="utf-8"))) if kept.exists() else {}
     run = as_run(now.folder, request)
     planned = plan_space(run.space, results=now.folder, forecasts="none", texts=run.texts)
     record = gather(planned, now.folder, request=request)

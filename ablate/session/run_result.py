@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ablate.report.searched.record import SearchRecord
     from ablate.store.query import QueryResult
 
-# Tables: verdicts, trials, curves and kernels as pandas DataFrames, with the columns of SQL.
-
 RATIOS = {
     "estimate": "ratio",
     "low": "ratio_low",
@@ -158,9 +156,6 @@ def _query(folder: Path, statement: str, given: Mapping[str, Sequence[str | int]
 
 def _once(trials: Iterable[Trial]) -> list[Trial]:
     return list({(trial.variant, trial.id): trial for trial in trials}.values())
-
-
-# The result.
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,10 +297,10 @@ def rendered(document: ReportDocument, name: str) -> dict[str, str]:
 
 
 def texts_of_search(record: SearchRecord) -> Mapping[str, str]:
-    from ablate.report.searched import json_form as json_of_search
     from ablate.report.searched import page as page_of_search
+    from ablate.report.searched import sections as sections_of_search
 
-    return {**rendered(page_of_search(record), "search"), "search.json": json_of_search.to_json(record)}
+    return {**rendered(page_of_search(record), "search"), "search.json": sections_of_search.to_json(record)}
 
 
 def texts_of_verdicts(

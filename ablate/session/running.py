@@ -192,10 +192,7 @@ def _request(
 
 
 def commit_of(path: Path) -> str | None:
-    """The commit of the repository that a file is in, with `, with changes` if tracked files differ from it.
-
-    None outside a repository, without git, and if the repository cannot be read: a run does not depend on it.
-    """
+    """The commit of a file's repository, with `, with changes` if tracked files differ; None if it cannot be read."""
     try:
         import git
     except ImportError:  # GitPython raises it where there is no git to run
@@ -234,15 +231,14 @@ def mlflow_lines(sent: Mirrored) -> Iterator[str]:
     yield from (f"  {space}: {page}" for space, page in sent.pages)
 
 
-# A run of a plan, stage by stage: its trials are trained and judged. A plan that is known beforehand has one stage.
-# Which stages there are, and when the next one begins, is in `stages`.
+# A run of a plan, stage by stage (see `stages`).
 
 
 class StagedRun:
     """A run that hands out the trials of the current stage, and once all of them have ended those of the next.
 
-    Outcomes of trials to `retry` are ignored; with `fresh`, everything that the store knows of the space's trials is,
-    and is given up once a worker is ready. `say` prints the result of each look.
+    Outcomes of trials to `retry` are ignored; with `fresh`, all outcomes are, and given up once a worker is ready.
+    `say` prints the result of each look.
     """
 
     def __init__(
@@ -372,14 +368,10 @@ def failures(plan: Plan, store: Results) -> tuple[tuple[Trial, Outcome], ...]:
     return tuple((t, outcomes[id]) for id, t in trials.items() if id in outcomes and outcomes[id].kind in FAILED)
 
 
-# A run of a search: proposed, trained, confirmed, and what was found as one record and its page.
-
-
 class SearchRun:
     """A run that hands out the reference and what the search proposes, then the trials that confirm the best blocks.
 
-    `limit` is the time limit of a trial in seconds. With `fresh`, what the store knows of this search is ignored. Its
-    `source` hands out its trials.
+    `limit` is the time limit of a trial in seconds. With `fresh`, the store's outcomes are ignored.
     """
 
     def __init__(self, planned: Planned, store: Results, request: Request, *, fresh: bool, limit: float | None):

@@ -47,10 +47,7 @@ AccountOf: TypeAlias = "Callable[[Plan, Finals], Account]"
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """The plans of a space over its corpus: one for each state of knowledge, each built only once.
-
-    With a `forecaster` they have forecasts of their variants.
-    """
+    """The plans of a space over its corpus, for each state of knowledge; with a `forecaster` they have forecasts."""
 
     models: Models
     forecaster: Forecaster | None = None
@@ -160,8 +157,7 @@ def _look_result(plan: Plan, summary: Summary, look: int, after: int | None) -> 
 #
 #     steps of a variant = steps of the baseline × seconds per step of the baseline / seconds per step of the variant
 #
-# Only training steps count: no evaluation, no probe, no start-up. They are measured on this machine, and from then on
-# used in this folder, wherever its trials run: a plan that was made from them does not change.
+# Only training steps count. They are measured on this machine, and then used in this folder wherever its trials run.
 
 SCATTERED = 0.1
 """A warning is printed if the interquartile range of the ratios exceeds this share of their median."""
@@ -200,11 +196,10 @@ def measure_step_times(
     fresh: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Mapping[str, float]:
-    """Read seconds per step, and measure and store unknown ones, in this process; needs the folder's lock.
+    """Read seconds per step, and measure and store unknown ones (with `fresh`, all); needs the folder's lock.
 
-    With `fresh`, known ones are measured again. `say` prints what is measured, and what could not be. A model that
-    completes no step (it diverges at once) counts as fast as the baseline. RefusedError if that is the baseline, and if
-    the corpus is missing.
+    `say` prints what is measured, and what could not be. A model that completes no step counts as fast as the baseline.
+    RefusedError if that is the baseline, and if the corpus is missing.
     """
     wanted, models = timed_models(plans), plans.models
     if not wanted or (not fresh and _known_step_times(folder, models, wanted)):

@@ -20,8 +20,6 @@ from ablate.space.judge import Judged
 from ablate.store.foreign_tables import RUN, Table
 from ablate.verdict.experiment import Seed
 
-# The question: which columns name variants and runs, which are judged, and how.
-
 MARGIN = "margin="
 SETTINGS = {"log": "scale", "linear": "scale", "lower": "better", "higher": "better", "none": "better"}
 """The field of `Judged` of each setting of a metric, margins aside."""
@@ -174,9 +172,8 @@ def number_of(cell: object, *, comma: bool = False) -> float | str | None:
 
 # States: how runs ended, where a column says so: diverged, or not finished yet.
 #
-# `--diverged COLUMN` is a column of yes and no, `--diverged COLUMN=VALUE,VALUE` one of words. Beside it a column that
-# is named state or status, as trackers export it, says which runs have finished: one that is running or has crashed
-# has no final numbers, whatever stands in its row.
+# `--diverged COLUMN` is a column of yes and no, `--diverged COLUMN=VALUE,VALUE` one of words. A column named state or
+# status, as trackers export it, says which runs have finished: others have no final numbers, whatever their row says.
 
 YES, NO = ("true", "yes", "1"), ("false", "no", "0", "")
 STATES = ("state", "status")
@@ -245,14 +242,12 @@ def _add_word(
 
 # Steps: which column counts them, and which of them is judged.
 #
-# A run whose number is logged at every step has a row for each. Which one is judged is never chosen in silence: a log
-# without `--at` is one mistake, and so is a step that is missing or stands twice.
+# Which step is judged is never chosen in silence: a log without `--at` is a mistake, and so is a missing step.
 
 STEPS = (
     *("step", "steps", "_step", "global_step", "train_step", "trainer/global_step", "iteration", "iterations", "iter"),
     *("epoch", "epochs", "tokens"),
 )
-"""The names of columns that count the steps of a run."""
 AT = re.compile(r"last|best|mean:([1-9]\d{0,8})")
 FEW = 3
 """Rows of a variant with so many different steps look like one run."""

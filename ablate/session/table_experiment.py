@@ -287,8 +287,7 @@ def check_ranks(
 
 # Strata of a table, such as games or tasks: variants are compared within each, on a scale of its own.
 #
-# Scores of strata differ in size by more than variants do, so those of a stratum are divided by their mean size in
-# it, over all variants alike; ratios (`:log`) need no scale. What is asked is one of two things, and must be said:
+# Scores of a stratum are divided by their mean size in it, over all variants; ratios (`:log`) need no scale. One asks:
 #
 #     --inference these   the mean over these strata: runs vary within each (`statistics/t_tests.py`)
 #     --inference alike   that of strata like these: what a variant does in one is a single number, and strata vary

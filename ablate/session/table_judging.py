@@ -202,8 +202,7 @@ def read_tracked(name: str, uri: str | None) -> Table:
 # Groups of variants of a table: which are not told apart, and which may be the best
 #
 # All pairs are judged, by Holm's procedure over all of them. Variants are not told apart where no pair of them is found
-# different; that a is not told apart from b nor b from c says nothing of a and c. A variant may be the best as long as
-# no other is found better: the true best is among these unless a difference is found that is none, or the other way.
+# different. A variant may be the best as long as no other is found better.
 
 DIFFERENT = ("better", "worse", "higher", "lower")
 
@@ -245,9 +244,8 @@ def _group_notes(summary: Summary, metric: Metric) -> Iterator[str]:
 
 # Judged tables in a results folder: stored with their verdicts under a name, and read and judged again from there.
 #
-# What is stored has an account: the first judgement of a comparison spends 4 % of tables out of 5 %, the next at
-# other runs 0.8 %, and so on (`verdict/judgement.py`), as for a space whose runs were trained here. A comparison is
-# known by the name of its table, the column of variants, and the names of the two.
+# The first judgement of a comparison spends 4 % out of 5 %, the next at other runs 0.8 %, and so on
+# (`verdict/judgement.py`). A comparison is known by its table's name, the column of variants, and the names of the two.
 
 TABLE_NAME = re.compile(r"[\w+-][\w.+-]*")
 MOST_CELLS = 5_000_000

@@ -171,7 +171,7 @@ class TableRunEnd:
 class TableRuns:
     """The runs of a table, in its order, with their ends; `notes` tell what was made of its rows.
 
-    Where runs are compared within `strata`, these are by the seed, which then has the name of its stratum in it.
+    With `strata` (by seed), the name of a seed has that of its stratum in it.
     """
 
     ends: Mapping[TableRun, TableRunEnd]
@@ -207,10 +207,7 @@ def _decimal_comma(table: Table, column: str) -> str | None:
 def _rows(
     table: Table, question: TableQuestion, strata: dict[Seed, str], problems: Problems
 ) -> dict[tuple[str, Seed], list[int]]:
-    """The rows of each variant and seed; without partners and without a column of seeds each row is a run.
-
-    Where there are strata, a seed is one in each of these, which is noted in `strata`.
-    """
+    """The rows of each variant and seed; without partners and seeds each row is a run. Seeds are noted in `strata`."""
     by, within, pair = question.by, question.within, run_column(table, question)
     names = [name_of(cell) for cell in table.cells(within)] if within is not None else []
     variants = [name_of(cell) for cell in table.cells(by)]

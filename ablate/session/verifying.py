@@ -25,7 +25,7 @@ from ablate.execute.executor import Task, cache_of
 from ablate.execute.search.source import OtherProposalsError
 from ablate.output.words import plural
 from ablate.plan.plan import Plan, Trial
-from ablate.report.searched.json_form import to_json
+from ablate.report.searched.sections import to_json
 from ablate.session import table_judging
 from ablate.session.accounts import account_of
 from ablate.session.earlier_runs import KeptSpace, as_run, page_of, unmarked
@@ -95,9 +95,6 @@ def verify(path: PathLike, *, retrain: int = 0, trust: bool = False) -> Verified
         return Verified(path, tuple(checks), heads)
 
 
-# Seals
-
-
 def _seals(now: Snapshot) -> Iterator[Check]:
     faults, listed = dict(now.lost), now.witness.written
     for name, written in listed.items():
@@ -134,9 +131,6 @@ def _content(now: Snapshot, name: str) -> tuple[bytes | None, str]:
 def _cache(now: Snapshot) -> Iterator[Check]:
     faults = [found.what for found in database_fault(now).findings if found.what.startswith("differs")]
     yield from (Check("", "cache", "wrong", f"{now.folder / 'ablate.duckdb'} {fault}") for fault in faults)
-
-
-# A plan
 
 
 def _of_plan(now: Snapshot, plan: KeptPlan, aside: Path, page: Path, *, retrain: int, trust: bool) -> Iterator[Check]:
@@ -366,9 +360,8 @@ def _package_versions(lock: str) -> dict[str, str]:
 
 # Trials of a folder that one got trained again, and compared bit by bit with what was sealed.
 #
-# Where the bits differ on a machine that computes alike, a number was changed; on another machine that proves
-# nothing, so the first step that differs is told, and the difference at the end beside the standard deviation between
-# seeds.
+# Where the bits differ on a machine that computes alike, a number was changed; on another machine the first step that
+# differs is told, and the difference at the end beside the standard deviation between seeds.
 
 
 def retrained(

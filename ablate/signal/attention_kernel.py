@@ -14,8 +14,7 @@ so that, entry by entry of T × T matrices,
     E[A V Aᵀ]  = W̃ (V ⊙ e^{cK}) W̃ᵀ / Z         at c = C_ii'                       (values, forwards)
     E[Aᵀ Γ A]  = e^{cK} ⊙ W̃ᵀ (Γ / Z) W̃          likewise                           (values, backwards)
 
-The exponential is interpolated in c between a few values, so that products of T × T matrices are all that is computed.
-One query alone is not averaged over many keys, and the first rows of a causal model are the least exact.
+One query alone is not averaged over many keys: the first rows of a causal model are the least exact.
 
     Kedia et al. 2024, arXiv:2403.09635, App. A.8 and B (equal correlations, one pair of moments); Noci et al. 2022,
     arXiv:2206.03126, App. B (gradients through queries and keys).
@@ -39,8 +38,7 @@ Array: TypeAlias = NDArray[np.float64]
 LARGEST = 16.0
 """The variance of scores beyond which a softmax is nearly one-hot."""
 CLOSED = 4.0
-"""The largest variance of scores for which E[N/Z] is taken for E[N]/E[Z]: beyond, gradients through the scores are
-off by factors, which many layers multiply. Attention whose scores are larger is sampled (`sampled_attention.py`)."""
+"""The largest variance of scores for which E[N/Z] is taken for E[N]/E[Z]; beyond, attention is sampled."""
 SMALL = 1e-3
 """Exponents that differ by less than this are taken as equal, and e^{cK} is interpolated to this, relatively."""
 MOST_NODES = 8
@@ -161,10 +159,7 @@ class RandomAttention:
         return _positive(gradient * (self._mixed_kernel(self.keys * self.values) - crossed - crossed.T + means))
 
     def keys_backward(self, gradient: Array) -> Array:
-        """Compute the kernel of the gradient of the keys, for C as it stands: with Γ' = Γ ⊙ C,
-
-        Σ_ii' Γ'_ii' E[A_ij A_i'j'] V̂_jj'
-        """
+        """Σ_ii' Γ'_ii' E[A_ij A_i'j'] V̂_jj', Γ' = Γ ⊙ C: the kernel of the keys' gradient, for C as it stands."""
         weights = self._weights
         shared = gradient * self.queries
         crossed = np.zeros_like(self.values)

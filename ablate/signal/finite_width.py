@@ -104,19 +104,13 @@ class Scatter:
         return replace(self, alone=self.alone * float(np.minimum(own, 1.0).mean()) if there.any() else 0.0)
 
     def attending(self, kernel: Floats, varied: Floats, heads: int) -> Scatter:
-        """Go through attention, whose differences from head to head give the part `varied` of a kernel.
-
-        Each head's part varies by about its own size, so that the mean over heads adds 2 (its share)² / heads.
-        """
+        """Go through attention: each head's part `varied` of a kernel varies by about itself, 2 share² / heads."""
         whole = float(np.trace(kernel))
         share = abs(float(np.trace(varied))) / whole if whole > 0 and isfinite(whole) else 0.0
         return self._more(2 * share**2 / heads)
 
     def attending_sampled(self, kernel: Floats, variance: float, heads: int, draws: int) -> Scatter:
-        """Go through attention whose weights were drawn: the trace behind one head has this `variance`.
-
-        So the mean over heads varies by its part 1 / heads, and the forecast, which is a mean over draws, by 1 / draws.
-        """
+        """Go through drawn attention: a head's trace has this `variance`, over `heads` here, `draws` when forecast."""
         whole = float(np.trace(kernel))
         share = variance / whole / whole if whole > 0 and isfinite(whole) else 0.0  # whole² may overflow
         return self._more(share * (1 / heads + 1 / draws))
@@ -191,12 +185,10 @@ def added_scatter(
 
 
 def mean_scatter(scatters: Sequence[Scatter]) -> Scatter:
-    """The mean scatter of several heads, which vary alike."""
     return Scatter(*np.mean([astuple(each) for each in scatters], axis=0).tolist())
 
 
 def _mean_by_weight(weights: Sequence[float], numbers: Sequence[float]) -> float:
-    """A mean by weights; 1 where they are nothing."""
     whole = sum(weights)
     return sum(weight * number for weight, number in zip(weights, numbers, strict=True)) / whole if whole else 1.0
 

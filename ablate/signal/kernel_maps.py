@@ -153,10 +153,7 @@ def correlation_map(activation: Curved, c: float, affine: AffineMaps = UNCHANGED
 
 @dataclass(frozen=True, slots=True)
 class CorrelationMap:
-    """C for any number of correlations within [0, 1], by Chebyshev polynomials in θ = arccos c.
-
-    In θ the map has no singularity at c = 1, where in c a kink leaves one of (1 - c)^(3/2).
-    """
+    """C on [0, 1] by Chebyshev polynomials in θ = arccos c, in which a kink leaves no singularity at c = 1."""
 
     coefficients: tuple[float, ...]
 
@@ -172,7 +169,6 @@ _MAPS: dict[tuple[bytes, tuple[float, ...]], CorrelationMap] = {}
 
 
 def correlations_through(activation: Curved) -> CorrelationMap:
-    """Computed once per process, as layers share it."""
     key = (activation.curve(np.linspace(-REACH, REACH, 257))[0].tobytes(), jumps(activation))
     if key not in _MAPS:
         places = np.cos(math.pi * (np.arange(MAP_NODES) + 0.5) / MAP_NODES)
@@ -208,7 +204,6 @@ def _nodes_between(breaks: Floats) -> tuple[Floats, Floats]:
 
 @functools.cache
 def _gauss_legendre() -> tuple[Floats, Floats]:
-    """NODES nodes and weights on [0, 1]."""
     points, weights = np.polynomial.legendre.leggauss(NODES)
     return (points + 1) / 2, weights / 2
 
@@ -240,7 +235,6 @@ Vector: TypeAlias = Sequence[float]
 Conditions: TypeAlias = Callable[[Vector], Vector]
 
 SCALES, SHIFTS = (1.0, 0.1), (0.0, 1.0, -1.0)
-"""The values of the fixed starts, in the order of their product."""
 RANDOM_STARTS, SEED = 40, 123
 HALVINGS_OF_REACH = 16
 """Bisection steps for the largest reachable target, which a refusal reports."""
@@ -335,8 +329,7 @@ def is_homogeneous(activation: Curved) -> bool:
 class _Search:
     """A search for numbers that meet `conditions(target)`; `affine` turns them into maps, or None where unwanted.
 
-    The numbers are (input_scale, input_shift) or (input_scale, input_shift, output_shift). `odd_around` is φ(0), about
-    which an odd function's output is mirrored where output_shift is one of the numbers.
+    They are (input_scale, input_shift) and perhaps output_shift, which mirrors an odd function about `odd_around` φ(0).
     """
 
     conditions: Callable[[float], Conditions]

@@ -34,7 +34,6 @@ class Moments:
 
     @staticmethod
     def of(variance: float, covariance: float, mean: float = 0.0) -> Moments:
-        """The correlation of a signal without variance is 0."""
         return Moments(variance, covariance / variance if variance else 0.0, mean)
 
 
@@ -118,20 +117,17 @@ def gelu_backward(g: Moments, x: Moments) -> Moments:
 def layer_norm(x: Moments, width: int) -> Moments:
     """Each token at mean 0 and variance 1 over its channels; the covariance is the mean of a sample's correlation.
 
-    r (1 - (1-r²)/(2(d-1))), exact to order 1/d (Hotelling 1953, J. R. Stat. Soc. B 15). The paper has r (1 -
-    1/d), which is what centring alone leaves of a covariance; dividing by the variance that is left gives it back. Two
-    channels of one token then have the covariance -1/(d - 1).
+    r (1 - (1-r²)/(2(d-1))), exact to order 1/d (Hotelling 1953, J. R. Stat. Soc. B 15); the paper's r (1 - 1/d) is
+    centring alone. Two channels of one token then have the covariance -1/(d - 1).
     """
     r = x.correlation
     return Moments(1.0, r * (1 - (1 - r * r) / (2 * (width - 1))))
 
 
 def layer_norm_backward(g: Moments, x: Moments, width: int) -> Moments:
-    """(σ_g²/σ²) (d-2)/(d-3), at the correlation r_g (1 - (3/2)(1-r²)/d) to order 1/d.
+    """(σ_g²/σ²) (d-2)/(d-3), at the correlation r_g (1 - (3/2)(1-r²)/d) to order 1/d; the paper has σ_g²/σ² at r_g.
 
-    The paper has σ_g²/σ² at the same correlation. A token's own norm takes 2 of d directions from its gradient, and the
-    mean of d over the sum of squares is d/(d-3); what two tokens lose is the less the same, the less alike they are. It
-    is for normal tokens: where one norm follows another, sizes vary less, and 1/d is not to be taken each time.
+    For normal tokens: where one norm follows another, sizes vary less, and 1/d is not to be taken each time.
     """
     r = x.correlation
     each = (width - 2) / (width - 3)
@@ -151,10 +147,9 @@ def softmax(x: Moments, length: int) -> Moments:
 
 
 def softmax_backward(g: Moments, x: Moments, length: int) -> float:
-    """The variance of the gradient of the scores, σ_g² E[A_i² (1 - 2A_i + Σ_j A_j²)], exact to order 1/L.
+    """The variance of the gradient of the scores, σ_g² E[A_i² (1 - 2A_i + Σ_j A_j²)], exact to order 1/L:
 
-    σ_g² e^v / (L² (1 + (2e^v - 1)²/L)). The paper has σ_g² (variance of a weight + 1/L²), without what each score takes
-    from the others' gradients.
+    σ_g² e^v / (L² (1 + (2e^v - 1)²/L)). The paper's σ_g² (variance of a weight + 1/L²) lacks the others' gradients.
     """
     grown = math.exp(x.variance * (1 - x.correlation))
     return g.variance * grown / (length**2 * (1 + (2 * grown - 1) ** 2 / length))
@@ -192,9 +187,8 @@ def attention_mean(x: Moments, length: float, width: int, scores: float = 0.0, p
         variance     σ² {r + (1-r)w + wp/(1-p) + (1-r)² s/d (1 - w + 4w/(1-p))}
         covariance   σ² {r + (1-r)v + (1-r)² s/d (2v + r(1+v))}
 
-    The paper's, App. A.8, are these to first order in 1/L, without two terms: what dropout makes of the share r of each
-    token, wrp/(1-p), and the r(1+v) of the covariance: query i tilts its mean by (1-r)u_i, with |u_i|²/d = s/d and
-    u_i · u_i'/d = rs/d, alike for queries that are alike.
+    The paper's, App. A.8, are these to first order in 1/L, without wrp/(1-p), dropout of the share r of each token, and
+    the covariance's r(1+v): query i tilts its mean by (1-r)u_i, with |u_i|²/d = s/d and u_i · u_i'/d = rs/d.
     """
     r, apart = x.correlation, 1 - x.correlation
     s = scores * x.variance**2
@@ -230,9 +224,8 @@ def attention_mean_backward(
         by queries   s (1-r) {(1-r)(w(1-w) + 1/d) + w(1-w)p/(1-p)}        s ρ (1-r)² (v(1-v) + 1/d)
         by keys      s {(1-r)(w(1-w) + (L-1)ρr v(1-v)) + w(1-w)p/(1-p)}   -s (1-r) {w(1-w)/(L-1) + ρr v(1-v)}
 
-    At scores 0, where w = v = 1/L, they are the paper's, (1 + (L-1)ρ(1-p)) / (L(1-p)) and (1 + (L-1)ρ)/L, which has
-    nothing through queries and keys. The rest is `attention_kernel.RandomAttention` at equal correlations, with the 1/d
-    that values and keys of one token have in common.
+    At scores 0, where w = v = 1/L, they are the paper's, (1 + (L-1)ρ(1-p)) / (L(1-p)) and (1 + (L-1)ρ)/L. The rest is
+    `attention_kernel.RandomAttention` at equal correlations, with the 1/d that values and keys of one token share.
     """
     r, apart, rho = x.correlation, 1 - x.correlation, g.correlation
     s = scores * x.variance**2
@@ -290,10 +283,7 @@ def attention_backward(
 
 
 def mlp(x: Moments, strength: float, p: float) -> Moments:
-    """Up, ReLU, down, dropout, for μ = 0: variance Fσ²/(1-p); correlation (1-p)(r + (√(1-r²) - r acos r)/π).
-
-    The second weight sums E[y²] of the ReLU's output, mean and all, so no π is in the variance.
-    """
+    """Up, ReLU, down, dropout, for μ = 0: variance Fσ²/(1-p); correlation (1-p)(r + (√(1-r²) - r acos r)/π)."""
     r = x.correlation
     return Moments(strength * x.variance / (1 - p), (1 - p) * (r + (sqrt(1 - r * r) - r * acos(r)) / pi))
 
@@ -332,8 +322,5 @@ def layer_correlations(n_layers: int, correlation: float, p: float, skip: float,
 
 
 def deep_scale_std(correlation: float, p: float, d_in: int) -> float:
-    """Compute the standard deviation of value and projection weights that gives attention an output of variance 1.
-
-    σ_v² = σ_o² = √((1-p)/r) / d, so that d² σ_v² σ_o² r / (1-p) = 1.
-    """
+    """The sd of value and projection weights that gives attention variance 1: σ_v² = σ_o² = √((1-p)/r) / d."""
     return float((((1 - p) / correlation) ** 0.5 / d_in) ** 0.5)

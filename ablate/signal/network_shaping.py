@@ -18,10 +18,7 @@ from ablate.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class AffineMaps:
-    """The maps around an activation, x -> output_scale · (φ(input_scale · x + input_shift) + output_shift).
-
-    The defaults change nothing.
-    """
+    """The maps around an activation, x -> output_scale · (φ(input_scale · x + input_shift) + output_shift)."""
 
     input_scale: float = 1.0
     input_shift: float = 0.0
@@ -199,7 +196,6 @@ def residual_stack(layers: float, skip: float = 0.0) -> Network:
 
 
 def _branches(elements: Elements) -> Iterator[Elements]:
-    """The branches in a sequence, and those inside of them."""
     for element in elements:
         match element:
             case Residual(branches=branches):
@@ -211,7 +207,6 @@ def _branches(elements: Elements) -> Iterator[Elements]:
 
 
 def _through(elements: Elements, local: LocalMap, x: float) -> float:
-    """The value of a sequence's map at x."""
     for element in elements:
         match element:
             case Layer():

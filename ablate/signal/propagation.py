@@ -111,8 +111,7 @@ class Signal:
     def normalised(self, eps: float, *, centred: bool, outside: bool = False) -> Signal:
         """Scale each token to mean square 1 over its channels, where `centred` about their mean: Σ_ij / (s_i s_j).
 
-        s_i = √(Σ_ii + ε), or √Σ_ii + ε where `outside`, without the square of the mean that is taken off; back Γ_ij /
-        (s_i s_j). What the gradient loses along the token itself and along the mean is one part in d.
+        s_i = √(Σ_ii + ε), or √Σ_ii + ε where `outside`, of Σ less the squared mean; back Γ_ij / (s_i s_j), within 1/d.
         """
         kernel = self.kernel - np.outer(self.mean, self.mean) if centred else self.kernel
         squares = np.diag(kernel)
@@ -169,10 +168,7 @@ class Signal:
         return replace(self, backward=lambda gradient: self.backward(times * gradient))
 
     def turned(self, angles: Sequence[float], still: float) -> Signal:
-        """Turn pairs of channels by their angle times the token's place, but for the share `still`: Σ ⊙ R.
-
-        R_ij is the mean over channels of cos((i - j) θ), and 1 of those that stand still.
-        """
+        """Turn pairs of channels by θ times the place, but for a share `still`: Σ ⊙ R, R_ij the mean cos((i - j) θ)."""
         places = np.arange(len(self.kernel))
         apart = np.abs(places[:, None] - places)
         means = still + (1 - still) * np.cos(np.outer(places, angles)).mean(1)
@@ -193,13 +189,11 @@ class Signal:
     ) -> Signal:
         """Mix these values by M = α I + β A - γ C, with A random attention and C = `uniform` the same at zero scores.
 
-        `uniform` is [H, T, T], for each head whose masks or biases are others; `scale` is that of the scores times
-        √d_k, p the share of A that is dropped, `groups` how many heads read each head of keys and values, `heads`
-        how many heads there are, and `positions` random relative ones, if there are any: then C is what they make of
-        queries of 0. Values, queries and keys have one root, and weights of their own. With M̄ = E[M] the output has
-        the mean over heads of M̄ V M̄ᵀ + β² (E[A V Aᵀ] - E[A] V E[A]ᵀ). The gradient goes back likewise through the
-        values, and through the scores to queries and keys. Keys and values may be of another sequence, of S tokens:
-        `uniform` is then [H, T, S], and there is no skip.
+        `uniform` is [H, T, T], for each head whose masks or biases are others, `scale` that of the scores times √d_k, p
+        the dropped share of A, `groups` how many heads read each head of keys and values, `heads` how many there are.
+        With random relative `positions` C is what they make of queries of 0. Values, queries and keys have one root,
+        and weights of their own. With M̄ = E[M] the output has the mean over heads of M̄ V M̄ᵀ + β² (E[A V Aᵀ] -
+        E[A] V E[A]ᵀ). Keys and values of another sequence, of S tokens, have `uniform` [H, T, S], and no skip.
         """
         centre = mixing.centre / mixing.gain if mixing.gain else 0.0
         kernels = (queries.kernel, keys.kernel, self.kernel)
@@ -283,8 +277,6 @@ class Signal:
 
 
 class _Head:
-    """One head: the kernels of values, queries and keys, and the mixing of the values."""
-
     def __init__(
         self, values: Array, random: RandomAttention | SampledAttention, scale: float, mixing: Mixing, p: float
     ):
@@ -422,8 +414,7 @@ def attending_with_sink(
 ) -> Signal:
     """Mix values by attention with a sink of that `logit` b, as `Signal.attending` does without one.
 
-    `at_zero` is log Z at zero scores, [H, T], for each head of `uniform`, which stand for `of_all` heads; `mixing` has
-    no skip and no centre.
+    `at_zero` is log Z at zero scores, [H, T], of each head in `uniform`, of `of_all`. `mixing` has no skip, no centre.
     """
     heads = [
         values.attending(queries, keys, each[None], scale, mixing, p, groups, of_all, positions).gated(
@@ -512,15 +503,12 @@ class _SinkHead:
 #     Σ_aa = Σ_a        Σ_ab = J_a K J_bᵀ        and Γ at the root is Σ_a back_a(Γ_aa) + Σ_{a≠b} J_aᵀ Γ_ab J_b
 #
 # so that a weighted sum of them is a mixing of the tokens of one longer sequence, x_1 … x_n one behind the other.
-#
-#     As in `Signal.forked`; these are the forks whose paths do not end in a plain sum.
 
 
 def concatenated(signals: Sequence[Signal], widths: Sequence[int]) -> Signal:
-    """Concatenate channels, as many of each signal as its width says: Σ is the mean of theirs by width.
+    """Concatenate channels, as many of each signal as its width says: Σ is the mean of theirs by width, each with Γ.
 
-    A channel of any of them has the gradient kernel Γ. Independent weights that read them all read them apart, so that
-    their common part does not count; J is 0 behind it, and here.
+    Independent weights that read them all read them apart: their common part does not count, and J is 0 here.
     """
     shares = [width / sum(widths) for width in widths]
     kernel = sum((share * x.kernel for share, x in zip(shares, signals, strict=True)), np.zeros_like(signals[0].kernel))

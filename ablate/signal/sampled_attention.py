@@ -37,7 +37,6 @@ ROWS = 4096
 LEAST = 16
 """Draws of A at least, over all heads."""
 TOGETHER = 2**19
-"""Entries of A that are drawn at once."""
 CACHED = 2**15
 """Entries of A whose products are computed at once: a quarter of a megabyte, which stays in a core's cache."""
 REMEMBERED = 2**18
@@ -90,8 +89,7 @@ def random_attention(
 class _Moments(NamedTuple):
     """Means over draws: M = A - c A⁰, A_ij², M V Mᵀ, A K Aᵀ with positions, and `through`, [T, T]; entropies, [T].
 
-    `through` is what the kernel of the gradient of outputs is multiplied by on its way to the queries but through
-    positions, and `sizes` are tr M V Mᵀ of each draw, [S].
+    `through` multiplies the gradient of outputs on its way to queries but through positions; `sizes` tr M V Mᵀ, [S].
     """
 
     mean: Array
@@ -107,8 +105,7 @@ class _Moments(NamedTuple):
 class SampledAttention:
     """Attention at zero scores `uniform` W, kernels of queries, `keys` K and `values` V, and relative positions.
 
-    `of_queries` is not yet multiplied by `scale`², d_k times that of the scores. `centre` is c, of attention at
-    queries of 0. `head` of `of` others sets the draws.
+    `of_queries` is not yet times `scale`², d_k times that of the scores; `centre` is c. `head` of `of` sets the draws.
     Raises ScoresOverflow for scores whose variance is not finite.
     """
 
@@ -282,7 +279,6 @@ class SampledAttention:
 
     @cached_property
     def _remembered(self) -> tuple[tuple[Array, Array | None], ...]:
-        """The draws, which forward and backward passes go through several times."""
         return tuple(self._draw())
 
     def _draw(self) -> Iterator[tuple[Array, Array | None]]:
@@ -321,7 +317,6 @@ class SampledAttention:
             yield scores + at_zero + self._by_key(_normal(rng, some, placed, places)), at_zero
 
     def _chunks(self) -> Iterator[tuple[np.random.Generator, int]]:
-        """The number of draws that are computed at once, with their generator."""
         rng = np.random.default_rng(self.head)
         most = max(1, TOGETHER // len(self.keys) ** 2)
         for first in range(0, self.draws, most):
@@ -408,9 +403,8 @@ def _turned(matrices: Array) -> Array:
 #     E[H_i]            = -Σ_j E[A]_ij log W_ij + ½ ∫₀¹ D_i(t) dt - D_i(1)
 #
 # For n keys whose scores have the variance v and correlation r this is about log n - v (1 - r) / 2 where v is small.
-# Where e^{v(1-r)} nears n, E[A K Aᵀ] is least exact and E[H] too large: by 0.3 nats of 0.8 for v = 3, r = 0.3 and n =
-# 24. Where attention is sampled, so is its entropy. E[H] is what the probe
-# `attention_entropy` measures, before dropout. What attention adds to A (a skip, a fixed matrix) is no part of it.
+# Where e^{v(1-r)} nears n, E[H] is too large: by 0.3 nats of 0.8 for v = 3, r = 0.3, n = 24. Sampled attention has its
+# entropy sampled. E[H] is the probe `attention_entropy` before dropout, without what attention adds to A.
 #
 #     Zhai et al. 2023, arXiv:2303.06296, Sec. 3 (the entropy); Stein 1981, Annals of Statistics 9(6), Lemma 2 (the
 #     integration by parts).
@@ -421,20 +415,14 @@ PLACES, SHARES = np.polynomial.legendre.leggauss(4)
 
 @dataclass(frozen=True)
 class AttentionStart:
-    """One attention before a step: `heads` are those whose masks or biases are others, `layer` is where it stands.
-
-    It is None outside of a model.
-    """
+    """One attention before a step: `heads` are those of other masks or biases, `layer` is None outside of a model."""
 
     heads: tuple[RandomAttention | SampledAttention, ...]
     layer: int | None = None
 
     @property
     def score_variance(self) -> float:
-        """The mean of Var(s_ij) = C_ii K_jj over heads, queries, and the keys that they see, weighed by W.
-
-        Random relative positions, whose scores are drawn as those of queries and keys are, are part of it.
-        """
+        """The mean of Var(s_ij), relative positions included, over heads, queries, and keys that they see, by W."""
         means = [(head.uniform * head.score_variances).sum() / len(head.keys) for head in self.heads]
         return float(np.mean(means))
 
@@ -500,7 +488,6 @@ def _cross_entropy(weights: Array, uniform: Array) -> Array:
 #   q what they are divided by: ∂g_e/∂r_m = g_e (δ_em - q_m) a_m.
 
 ROUTING_DRAWS = 384
-"""Draws of the logits of one sequence."""
 ROUTING_SEED = 0
 
 

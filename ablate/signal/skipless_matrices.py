@@ -35,9 +35,7 @@ def exponential_matrix(
 
     `repetition` is r, the chance that two tokens are the same: A becomes D̄_out^(-½) A D̄_in^(½), where
     D̄ = Diag(L Σ̄_0 Lᵀ) and Σ̄_0 = (1 - r) I + r 11ᵀ, so that on average every token keeps its norm (App. B).
-
-    Raises InputError for rates that grow (A would have negative entries, Theorem 2), for a rate of 0, and for a
-    repetition not in [0, 1).
+    Raises InputError for rates that grow (A would have negative entries, Theorem 2), a rate of 0, and r not in [0, 1).
     """
     if not 0 < outgoing <= incoming:
         raise InputError(
@@ -135,8 +133,6 @@ def _distances(length: int) -> Array:
 #
 #     L_jj = √d_{j-1},  L_ij = ρ (1 - ρ) / r_{j-1} for i > j        (constant down the column)
 #     (L⁻¹)_ii = 1 / √d_{i-1},  (L⁻¹)_ij = -ρ / r_{i-1} for i > j    (constant along the row)
-#
-# All in float64; matrices are [T, T], by query and key.
 
 
 def uniform_matrix(length: int, incoming: float, outgoing: float, *, causal: bool = True) -> Array:
@@ -162,10 +158,9 @@ def _causal_uniform(length: int, incoming: float, outgoing: float) -> Array:
 
         A_jj = √(κ R_{j-1} / R_{j-2}),  κ = (1 - y) / (1 - x)
         A_{j+1,j} = √κ (y - x √(R_{j-2} R_j)) / (p_{j-1}(x) √(R_{j-1} R_{j-2}))
-        A_{i,j} - A_{i+1,j} = √κ x (√R_i - √R_{i-2}) / (p_{i-1}(x) √R_{i-1})        whatever j < i
+            A_{i,j} - A_{i+1,j} = √κ x (√R_i - √R_{i-2}) / (p_{i-1}(x) √R_{i-1})        whatever j < i
 
-    where R_i - R_{i-2} = 2 (y - x) / (p_i(x) p_{i-2}(x)), and y² - x² R_{j-2} R_j has the factor y - x as well: a
-    small step between layers has small entries, whose logarithms are as exact as those of a large one.
+        where R_i - R_{i-2} = 2 (y - x) / (p_i(x) p_{i-2}(x)), and y² - x² R_{j-2} R_j has the factor y - x as well.
     """
     x, y = incoming, outgoing
     steps = np.arange(length, dtype=np.float64)  # j - 1, and i - 1
@@ -193,12 +188,10 @@ def _symmetric_uniform(length: int, incoming: float, outgoing: float) -> Array:
 #     A_l = L_l L̂_{l-1}⁻¹        L_l L_lᵀ = Σ_l,  L̂_l L̂_lᵀ = Σ̂_l = C(Σ_l)  entry by entry
 #
 # C is the correlation map of the MLP's activation (`kernel_maps`): tokens have the covariance Σ_l after attention,
-# and Σ̂_l after the MLP. Layer 1 reads the embedding, after no MLP: Σ̂_0 = Σ_0. Nothing ensures that the entries of A
-# are positive, so this is checked, and A is refused where one is not.
+# and Σ̂_l after the MLP. Layer 1 reads the embedding, after no MLP: Σ̂_0 = Σ_0. A with an entry that is not positive
+# is refused.
 #
 #     He et al. 2023, arXiv:2302.10322, Sec. 3.4, which leaves the MLP out: A_l = L_l L_{l-1}⁻¹.
-#
-# All in float64; matrices are [T, T], by query and key.
 
 
 @functools.lru_cache(maxsize=4)
@@ -283,8 +276,7 @@ def _check_entries(matrix: Array) -> None:
 
 
 LEAST_WEIGHT = float(np.finfo(np.float64).tiny)
-"""P below this, 0 included, counts as this: its logarithm, -708.4, is finite in every type, and its weight is 0 in
-all of them but float64. The paper's Γ (footnote 6) is 1e30, which float16 does not hold."""
+"""P below this counts as this: its logarithm, -708.4, is finite in every type, the paper's Γ of 1e30 not in float16."""
 
 
 def row_scale_and_bias(matrix: Array, *, causal: bool = True) -> tuple[Array, Array]:

@@ -1,6 +1,6 @@
 """From PyYAML's events to located values: one document, no surprises, and limits that apply while the text is read.
 
-A mistake that does not stop the reading (a key written twice, a merge key, a tag) is collected and shown with the rest.
+A mistake that does not stop the reading (a key written twice, a tag) is collected and shown with the rest.
 """
 
 from __future__ import annotations
@@ -106,8 +106,6 @@ def construct(tag: str, text: str) -> Atom:
 def is_collection_tag(tag: str) -> bool:
     return tag in (_TAG_PREFIX + "map", _TAG_PREFIX + "seq")
 
-
-# From events to values.
 
 MAX_NODES: Final = 20_000
 """The largest number of values in a document; an alias counts as everything it stands for."""

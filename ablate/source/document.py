@@ -40,10 +40,10 @@ MANY: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Hints at what was meant, beyond what types tell.
+    """Hints at what was meant, beyond types.
 
-    `ways` maps the name of a value to a way out (`recipe.dtype`; `*` stands for anything). `other_names` maps names
-    that keys have in other programs to the name of the value here, or to a sentence about what to use instead.
+    `ways` maps the name of a value to a way out (`recipe.dtype`; `*` stands for anything). `other_names` maps names of
+    keys in other programs to the name here, or to a sentence about what to use instead.
     """
 
     ways: Map[str, str] = field(default_factory=dict)
@@ -70,9 +70,9 @@ NO_HINTS: Final = Hints()
 def validate(
     model: type[T], located: Located, problems: Problems, where: str = "", hints: Hints = NO_HINTS
 ) -> T | None:
-    """Return the document that a value describes; None if it has mistakes, which are then in `problems`.
+    """The document that a value describes; None if it has mistakes, which are then in `problems`.
 
-    `where` names the value in messages (`recipe`); without it they refer to the document.
+    `where` names the value in messages (`recipe`).
     """
     place = Place(model, located, None, where, model.model_config.get("strict"))
     try:
@@ -128,10 +128,7 @@ def note_unknown_key(
 def _key_meant(
     word: str, where: str, known: Iterable[str], free: Sequence[str], hints: Hints
 ) -> tuple[str | None, str]:
-    """Return the key that an unknown one means, if any, and the label for it.
-
-    Of one that is spelt like a key that is not `free`, the label suggests that one: it may still be meant.
-    """
+    """The key that an unknown one means, if any, and the label for it, which may suggest one that is not `free`."""
     meant = hints.meant(word, where, free)
     instead = "" if meant else hints.instead(word)
     meant = meant or (None if instead else nearest(word, free))
@@ -291,10 +288,7 @@ def _note_union(place: Place, problems: Problems, hints: Hints) -> None:
 
 
 def _meant(place: Place) -> Any | None:
-    """Return the arm a value was written for: of mappings the one sharing most keys, else the only one of its kind.
-
-    None also where the keys are of several arms, each known to one of them.
-    """
+    """The arm a value was meant for, or None: of mappings the one sharing most keys, else the only one of its kind."""
     fitting = [arm for arm in arms(place.wanted) if _fits(arm, place.value)]
     if isinstance(place.value, Mapping):
         keys = [str(key) for key in place.value]

@@ -74,10 +74,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value. `text` is what was written, with quotes, escapes and folding undone: `1e-6` for the value 1e-06.
-
-    Two scalars are equal if value and text are, whatever their places.
-    """
+    """One value; `text` is as written, without quotes, escapes and folding (`1e-6`). Equality ignores places."""
 
     value: Atom
     text: str

@@ -74,8 +74,8 @@ class Problems:
     ) -> None:
         """Note a word that is none of `choices`, with the one that was probably meant and, after `lead`, all choices.
 
-        If they do not fit on a line, the nearest are listed, with the `command` that lists all. Choices that are `used`
-        already are suggested only if no other is close.
+        If they do not fit on a line, the nearest are listed, with the `command` that lists all. Those `used` already
+        are suggested only if no other is close.
         """
         known = tuple(map(str, choices))
         label = suggest(word, [choice for choice in known if choice not in used]) or suggest(word, known)
@@ -185,7 +185,6 @@ def unknown(
 
 
 def refusal(message: str, span: Span | None = None, *, label: str = "", notes: Iterable[str] = ()) -> InputError:
-    """Return the error for a single mistake."""
     problems = Problems()
     problems.add(message, span, label=label, notes=notes)
     return InputError(problems.text(), problems.mistakes())

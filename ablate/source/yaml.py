@@ -13,7 +13,6 @@ from ablate.source.located import Located, Mapping, Scalar, Source, Span
 from ablate.source.problems import quote, refusal, suggest
 
 MAX_BYTES: Final = 1 << 20
-"""The largest file, 1 MiB."""
 
 
 def read_yaml(path: str | Path) -> Located:
@@ -96,9 +95,9 @@ def overlay(base: Located, over: Mapping) -> Mapping: ...
 @overload
 def overlay(base: Located, over: Located) -> Located: ...
 def overlay(base: Located, over: Located) -> Located:
-    """Lay `over` over `base`: mappings merge key by key, else `over` wins; every value keeps its place in the source.
+    """Lay `over` over `base`, whose keys come first: mappings merge, all else (lists and null too) is replaced.
 
-    A list, and an explicit null, replace what was there. Keys of `base` come first, in its order.
+    Every value keeps its place in the source.
     """
     if not (isinstance(base, Mapping) and isinstance(over, Mapping)):
         return over
@@ -118,8 +117,8 @@ def _merged(key: Scalar, value: Located, over: Mapping) -> tuple[Scalar, Located
 def read_setting(argument: str, base: Located | None = None) -> Mapping:
     """Read an argument of `--set`, such as `recipe.steps=20`, as a document of its own, to lay over `base`.
 
-    A dot goes one mapping down, unless `base` has a key that contains the dot (`attention.position`): then the longest
-    such key is meant. A key in quotes is taken literally. InputError points into the argument.
+    A dot goes one mapping down, unless it is in a key of `base` (`attention.position`), of which the longest is meant.
+    A key in quotes is taken literally. InputError points into the argument.
     """
     source = Source(SET, argument)
     keys, start = _read_keys(source)

@@ -1,8 +1,4 @@
-"""Changes: a space with values changed at some of its addresses, read as the space itself is read.
-
-So each value of a variant, a factor, a size of a ladder or a search is checked: that the space takes it, and that it
-makes a difference.
-"""
+"""Changes: a space with values changed at some of its addresses, read and checked as the space itself is."""
 
 from __future__ import annotations
 
@@ -83,7 +79,6 @@ def decided(space: Space) -> tuple[object, ...]:
 # they compute nothing
 
 COUNTS_HEADS: Final = frozenset({"heads", "head_width"})
-"""The sizes that depend on model.heads."""
 MEAN_POOLING: Final = "mean"
 STD_OF_EMBEDDING: Final = ("model", "embedding", "std")
 
@@ -117,7 +112,6 @@ def _without_effect(space: Space, whole: list[Architecture]) -> Iterator[tuple[K
 
 
 def _plain_std(space: Space) -> Expression | None:
-    """Return the standard deviation of an embedding that the grammar gives a space; None if it gives none."""
     if space.grammar.space is None:
         return None
     written = Origins(space.grammar.space, space.grammar.path).written(*STD_OF_EMBEDDING)
@@ -168,7 +162,6 @@ def _check_factor_beside_variants(factor: VariedAddress, design: Factorial, spac
 
 
 def _changes_of(names: Iterable[str], space: Space) -> Iterator[tuple[str, Change]]:
-    """Yield the changes of the variants among the names, each with its name."""
     return ((name, change) for name in names if name in space.variants for change in space.variants[name].changes)
 
 

@@ -44,8 +44,6 @@ from ablate.space.documents import (
 
 
 class Bpe(Document):
-    """Byte-level BPE trained on the training split."""
-
     bpe: Annotated[int, Field(ge=257, le=65536)]
 
 
@@ -57,7 +55,7 @@ class Pieces(Document):
 
 
 def _pieces(value: object) -> object:
-    """Read a bare number of pieces as WordPiece that drops case and accents, as BERT's first release does."""
+    """Read a bare number as WordPiece that drops case and accents, as BERT's first release does."""
     return value if isinstance(value, dict | Pieces) else {"size": value, "lowercase": True}
 
 
@@ -136,9 +134,8 @@ Patterns = Annotated[
 class Layout:
     """The form of an example that is no text: values of a `shape` and a `dtype`, and its targets.
 
-    `shape` is (channels, height, width) of images, or (times, features) of frames, of which an example has at most that
-    many. `targets` is 0 for one class of each example, or n for a sequence of at most n tokens; `classes` is how many
-    classes, or tokens, there are.
+    `shape` is (channels, height, width) of images, or (times, features) of frames, at most that many times. `targets`
+    is 0 for one class per example, or n for a sequence of at most n tokens; `classes` is how many of them there are.
     """
 
     shape: tuple[int, ...]
@@ -161,13 +158,11 @@ class Layout:
 class CorpusSettings(Document):
     """The settings of a corpus. The first field has the name of the corpus; a corpus without fields is just its name.
 
-    Of a corpus with a field `at_most`, at most that many bytes of text are read, and no more than the steps need (see
-    `streamed.py`); if it is null, all of it is read.
+    With a field `at_most`, at most so many bytes of text are read, and no more than the steps need (null: all of it).
     """
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The glob patterns of its local files, if it has any."""
         return ()
 
     @property
@@ -278,7 +273,6 @@ class SavedTokenizer(TokenizerFile):
 
     @property
     def identity(self) -> str:
-        """The hash of its content, not its name."""
         return self.content
 
     def __eq__(self, other: object) -> bool:
@@ -310,10 +304,7 @@ class UnusableFileError(ValueError):
 
 
 def read_saved(saved: TokenizerFile, folder: Path, kept: Map[str, str] | None = None) -> SavedTokenizer:
-    """Read the file of a tokenizer. Raises UnusableFileError for one that cannot be used.
-
-    A text that is `kept` of it is read instead of the file, also by `text_of` from then on.
-    """
+    """Read the file of a tokenizer, or its `kept` text instead; UnusableFileError for one that cannot be used."""
     text = (kept or {}).get(saved.file)
     read = _read_tokenizer(text_of(saved, folder) if text is None else text).model_copy(update={"file": saved.file})
     if text is not None:

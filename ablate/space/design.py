@@ -69,10 +69,7 @@ class _BetweenBlocks(Document):
 
 
 class Path(Document):
-    """A path from one block to another, one edit at a time: n edits, n + 1 models.
-
-    `order` lists the edits; if it is left out, stabilisers come first.
-    """
+    """A path from one block to another, one edit at a time, in this `order`; without one stabilisers come first."""
 
     from_: Annotated[str, Field(alias="from")]
     to: str
@@ -123,10 +120,9 @@ class DOptimal(_BetweenBlocks):
 
 
 class SizeLadderDesign(Document):
-    """Treatments at each of several sizes: how the loss of each falls with training compute, the compute that one saves
-    over the baseline, and whether that grows with size.
+    """Treatments at several sizes: the fall of loss with training compute, and the compute saved over the baseline.
 
-    `law` is what is fitted to the losses of the baseline: a power law, or one that ends at an irreducible loss.
+    `law` is fitted to the losses of the baseline: a power law, or one that ends at an irreducible loss.
     """
 
     compare: Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=2)]
@@ -169,8 +165,7 @@ class Rungs(Document):
 class Pruner(OneKind):
     """Early stopping by rungs: `asha`, or `hyperband`, whose brackets also start, in turn, at the later rungs.
 
-    A block that starts slowly is stopped even if it would have won in the end: the rank correlation between rungs says
-    how likely that is.
+    A slow starter is stopped even if it would have won: the rank correlation between rungs says how likely that is.
     """
 
     asha: Rungs | None = None
@@ -195,15 +190,13 @@ class Order(Document):
 
 
 AVOID: Final = "avoid"
-"""The value of `beforehand.forecast` that skips what a forecast finds in danger."""
 
 
 class Beforehand(Document):
     """The requirements of a proposal before it is trained.
 
     `veto` sets upper bounds: a number, or a share of the reference's value (`110%`). `order` chooses among several.
-    With `forecast: avoid`, what a forecast finds in any danger is skipped; what cannot be forecast for another reason
-    is not.
+    `forecast: avoid` skips a proposal in any danger, but none that cannot be forecast for another reason.
     """
 
     veto: Annotated[
@@ -219,11 +212,7 @@ class Beforehand(Document):
 
 
 class Confirm(Document):
-    """The best `blocks` of a search, trained again beside the reference at `seeds` that the search has not seen.
-
-    A block that was chosen because its numbers were good looks better than it is; these new numbers play no part in
-    the choice.
-    """
+    """The best `blocks` of a search, trained again at unseen `seeds`: the numbers they were chosen by look too good."""
 
     blocks: Count
     seeds: Annotated[int, Field(ge=2, le=1_000)]
@@ -321,10 +310,7 @@ def check_search(
     measure: Measure | None,
     seeds: tuple[int, ...] | None,
 ) -> None:
-    """Check that a search fits the sections around it.
-
-    A section that is None has its own mistakes, and what depends on it is not checked.
-    """
+    """Check that a search fits the sections around it; one that is None has its own mistakes, and is not checked."""
     if _has_one_kind(search.budget, "budget", origins, problems) and seeds is not None:
         _check_trials(search, len(seeds), origins, problems)
     pruner = search.pruner
@@ -378,8 +364,7 @@ def _check_trials(search: Search, seeds: int, origins: Origins, problems: Proble
 def rung_steps(rungs: Rungs, steps: int, every: int) -> tuple[int, ...]:
     """Return the steps of the rungs, at the shares `first`, `first * factor`, … of the steps of a recipe.
 
-    Each is rounded down to an evaluation, which there is every `every` steps; none is at the end or beyond. The rungs
-    are valid if `misplaced` returns None.
+    Each is rounded down to an evaluation (every `every` steps) before the end; `misplaced` must have returned None.
     """
     at: list[int] = []
     share = rungs.first
@@ -461,7 +446,6 @@ class DesignReader(SectionReader):
         return design.model_copy(update={"search": searched})
 
     def _vary(self, located: Mapping) -> tuple[Mapping, Vary | None]:
-        """Return the design without the levels of its factors, and these."""
         entries: list[tuple[Scalar, Located]] = []
         found: Vary | None = Vary()
         for key, body in located.entries:
@@ -479,7 +463,6 @@ class DesignReader(SectionReader):
         return Mapping(tuple(entries), located.span), found
 
     def _sizes(self, located: Mapping) -> tuple[Mapping, LadderSizes | None]:
-        """Return the design without the sizes of its ladder, and these."""
         ladder = located.get("ladder")
         if not isinstance(ladder, Mapping):
             return located, LadderSizes()

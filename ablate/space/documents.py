@@ -32,8 +32,7 @@ from ablate.space.layers import Origins, replaced
 class Choice:
     """A thing of some kind by its name, with its settings: `{name: settings}`, or just the name if it has none.
 
-    The settings are plain JSON values, so that a trial can be sent to any machine; `Configured.read` turns them into
-    the document that the thing declares.
+    The settings are plain JSON values; `Configured.read` turns them into the document that the thing declares.
     """
 
     name: str
@@ -70,8 +69,6 @@ class Choice:
 
 
 class CorpusChoice(Choice):
-    """A corpus and its settings, the first of which has the name of the corpus: `{hub: NAME, split: train, …}`."""
-
     __slots__ = ()
 
     def plain(self) -> str | dict[str, JsonValue]:
@@ -142,7 +139,6 @@ def checked_pattern(pattern: str) -> str:
 
 
 def is_inside(path: Path, folder: Path) -> bool:
-    """Return whether a file is in a folder once links are followed."""
     return path.resolve().is_relative_to(folder.resolve())
 
 
@@ -421,9 +417,7 @@ class AsRead:
 
 
 class SectionReader:
-    """Reads from a resolved space: mistakes are noted at their places, and what has one is None. So is, without a note,
-    a section that is missing.
-    """
+    """Reads from a resolved space: mistakes are noted at their places, and what has one, or is missing, is None."""
 
     def __init__(self, located: Mapping, grammar: Grammar, problems: Problems, origins: Origins):
         self.located, self.grammar, self.problems, self.origins = located, grammar, problems, origins

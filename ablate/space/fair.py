@@ -28,11 +28,7 @@ WIDTH, DEPTH, HIDDEN = BYS = get_args(By)
 
 
 class Match(Document):
-    """One size of each block's model is changed until its parameters match the baseline's, within the share given.
-
-    `width` and `depth` are the model's, `mlp` is the hidden width of the block's MLPs. A model that is already within
-    the share stays as it is.
-    """
+    """One size of each block's model is changed until its parameters are within this share of the baseline's, if need be."""
 
     parameters: Annotated[Share, Field(gt=0, lt=1)]
     by: By
@@ -42,9 +38,8 @@ class Match(Document):
 class TunedField:
     """A field of the recipe or of the block to tune, and the values to try.
 
-    `name` is its address as the user wrote it: `lr`, `recipe.schedule.warmup`, `attention.scale`. `path` leads to a
-    field of the recipe; it is empty for a field of the block. `values` are plain, `written` the same as they stand in
-    the space.
+    `name` is its address as the user wrote it; `path` leads to a field of the recipe (empty: of the block). `values`
+    are plain, `written` the same as they stand in the space.
     """
 
     name: str
@@ -71,10 +66,7 @@ class TunedField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tune(AsRead):
-    """A grid search for each block: every combination of these values is trained at `seeds` separate seeds.
-
-    The block is then compared with its best combination on the tuning split.
-    """
+    """A grid search for each block at `seeds` separate seeds; its best combination on the tuning split is compared."""
 
     seeds: int
     fields: tuple[TunedField, ...]
@@ -84,10 +76,9 @@ class Tune(AsRead):
 
 
 class Terms(Document):
-    """The terms of one comparison: what each block may spend, and whether its size is matched to the baseline's.
+    """The terms of one comparison: the budget of each block, and whether its size is matched to the baseline's.
 
-    With `steps` and `tokens` every block spends what the recipe says; with `flops` and `wallclock`, what the baseline
-    spends on that recipe.
+    With `steps` and `tokens` every block spends what the recipe says; with `flops` and `wallclock`, as the baseline.
     """
 
     budget: BudgetKind
@@ -206,10 +197,7 @@ def _check_common_settings(located: Mapping, under: Mapping, by_hand: Source, pr
 
 
 class Noise(Document):
-    """A/A arms: the baseline trained again at `seeds` seeds with another initialisation and the same batches.
-
-    The differences are noise: the floor below which no difference between blocks can be detected.
-    """
+    """A/A arms: the baseline trained again at `seeds` seeds with another initialisation and the same batches."""
 
     seeds: Annotated[int, Field(ge=2, le=1_000)]
 

@@ -1,7 +1,4 @@
-"""Fits: whether model, recipe, data, measurements and judge of a space fit one another, as it is and with changes.
-
-They also say together how much of a streamed corpus is read.
-"""
+"""Fits: whether the sections of a space fit one another, also with changes; how much of a streamed corpus is read."""
 
 from __future__ import annotations
 
@@ -86,7 +83,6 @@ def layout_of(data: Data, catalogue: Catalogue) -> Layout | None:
 
 
 def corpus_settings(data: Data, catalogue: Catalogue) -> CorpusSettings:
-    """Return the settings of the corpus that `data` names."""
     settings: CorpusSettings = catalogue.of_kind(CorpusSpec)[data.corpus.name].read(data.corpus.settings)
     return settings
 
@@ -103,10 +99,7 @@ class _FitCheck:
         self.origins.add(self.problems, message, *paths, notes=notes)
 
     def corpus_of_model(self, model: Model, data: Data) -> None:
-        """Report a corpus that a model of its kind cannot read, and settings of text or images where it is neither.
-
-        Likewise a source whose length is not given, or is not that of the examples.
-        """
+        """Report a corpus that its model cannot read, settings for other data, and a source of no or wrong length."""
         layout, name = layout_of(data, self.catalogue), data.corpus.name
         frames = layout.shape[0] if layout is not None and layout.kind == "frames" else None
         check_source(model, frames, self.origins, self.problems)
@@ -202,7 +195,6 @@ class _FitCheck:
                 self._add(message, place, CORPUS, notes=("judge eval_loss or eval_accuracy",))
 
     def _metrics(self) -> Iterator[tuple[str, Keys]]:
-        """Yield the metrics that are judged or searched for, with their places."""
         if self.judge is not None:
             yield from ((metric, ("judge", "metrics", metric)) for metric in self.judge.metrics)
         if self.design is not None and self.design.search is not None:

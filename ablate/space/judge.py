@@ -41,9 +41,8 @@ class Evaluation(Document):
 class Measure(Document):
     """The measurements during training, and their steps.
 
-    Probes of activations are read at each evaluation. The metrics of a training step, and the probes of parameters and
-    gradients, are measured every `every` steps, and on the first and last. `train_loss_ema` is the decay of a moving
-    average of the training loss, which came later (none: it is not measured).
+    Probes of activations are read at evaluations; those of parameters and gradients, and metrics of a training step,
+    every `every` steps and at both ends. `train_loss_ema` is the decay of a moving average (none: it is not measured).
     """
 
     every: Count
@@ -99,11 +98,10 @@ FORMS = ("of", "order", "equivalent", "correlation")
 class Expected(Document):
     """A claim, written before it is run, in one of four forms.
 
-    `of` is a variant, judged against the baseline, or an edit: the verdict on the metric is one of `verdict`. `order`
-    is `a < b < c` of variants, the lowest first, and `equivalent` a list of them: each step of it holds. `correlation`
-    is another metric, or a number of the forecast such as `forecast.cosine`, whose correlation with `metric` over the
-    variants, within each seed, has the sign `verdict`. `by` is the size of the difference (of each step), or of the
-    correlation, that its power is reported for, written as a margin is; it has no part in the verdict.
+    `of` is a variant (against the baseline) or an edit, with one of `verdict`. `order` is `a < b < c` of variants, and
+    `equivalent` a list of them: each step holds. `correlation` is a metric or a number of the forecast, whose
+    correlation with `metric` over the variants, within each seed, has the sign `verdict`. `by` is the size of the
+    difference or correlation that power is reported for, written as a margin is; it has no part in the verdict.
     """
 
     claim: Annotated[str, Field(min_length=1)]
@@ -133,7 +131,6 @@ class Expected(Document):
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The variants of an order, the lowest first, or of equivalents."""
         if self.order is not None:
             return tuple(name.strip() for name in self.order.split(STEP))
         return self.equivalent or ()
@@ -284,7 +281,6 @@ class JudgeReader(SectionReader):
         return self.section("measure", Measure)
 
     def judge(self, measure: Measure | None) -> Judge | None:
-        """Read the section, in which `each` holds the defaults of every metric."""
         located = self.located.get("judge")
         if not isinstance(located, Mapping):
             return self.section("judge", Judge)

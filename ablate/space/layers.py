@@ -1,7 +1,4 @@
-"""Layers of a space: the grammar's `space:`, a preset, the file, a profile and each --set, laid over one another.
-
-Each value of the resolved space still knows which of them wrote it.
-"""
+"""Layers of a space: grammar, preset, file, profile and each --set, laid over one another; values know their layer."""
 
 from __future__ import annotations
 
@@ -43,15 +40,11 @@ def without(located: Mapping, *keys: str) -> Mapping:
 
 
 def replaced(located: Mapping, key: str, value: Located) -> Mapping:
-    """Return a mapping with another value at a key, if it has that key."""
     return Mapping(tuple((k, value if k.value == key else v) for k, v in located.entries), located.span)
 
 
 def lay(base: Mapping, over: Mapping, corpora: Container[object]) -> Mapping:
-    """Lay `over` on `base`: mappings merge key by key, and a choice of `base` is dropped where `over` makes another.
-
-    `corpora` holds the names of all corpora.
-    """
+    """Lay `over` on `base`: mappings merge key by key, and a choice of `base` is dropped where `over` makes another."""
     over = _with_settings(over, OPTIMIZER)
     base = _without_other_corpus(base, over, corpora)
     for path in CHOICES:
@@ -85,10 +78,7 @@ def lay_on_space(base: Mapping, over: Mapping, grammar: Mapping | None, corpora:
 
 
 def lay_preset(grammar: Grammar, written: Mapping, corpora: Container[object], problems: Problems) -> Mapping | None:
-    """Lay the preset that a space names on the defaults of its grammar; the space itself is laid on that later.
-
-    A name that is no preset is noted, and read as the one that was most likely meant.
-    """
+    """Lay the preset of a space on its grammar's defaults; an unknown name is noted, and the nearest is read."""
     named, presets = written.get("preset"), grammar.presets
     defaults = _without_half(grammar.space, written)
     if named is None:
@@ -135,7 +125,6 @@ def lay_settings(written: Mapping, settings: Sequence[str], corpora: Container[o
 
 
 def _placed(merged: Mapping, over: Mapping | None, span: Span) -> Mapping:
-    """Return the same values, with each mapping located where `over` has it, or at `span` if `over` does not."""
     entries: list[tuple[Scalar, Located]] = []
     for key, value in merged.entries:
         if over is not None and key.value in over:
@@ -166,7 +155,6 @@ def _without_choice(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapp
 
 
 def _without_other_corpus(base: Mapping, over: Mapping, corpora: Container[object]) -> Mapping:
-    """Drop the corpus of `base` and its settings, if `over` names another."""
     old, new = _at(base, CORPUS), _at(over, CORPUS)
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return base
@@ -186,7 +174,6 @@ def _with_settings(located: Mapping, path: tuple[str, ...]) -> Mapping:
 
 
 def _only_named(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapping:
-    """Keep the settings of only those things that `over` names; of all if it names none."""
     named = _at(over, path)
 
     def change(value: Located) -> Located | None:
@@ -209,7 +196,6 @@ def _dropped(located: Mapping, path: tuple[str, ...]) -> Mapping:
 
 
 def _changed(located: Mapping, path: tuple[str, ...], change: Callable[[Located], Located | None]) -> Mapping:
-    """Change the value at a path, or drop its key if the change gives None."""
     first, *rest = path
     entries: list[tuple[Scalar, Located]] = []
     for key, value in located.entries:
@@ -235,9 +221,9 @@ Keys = tuple[str | int, ...]
 
 
 class Origins:
-    """Where the values of a resolved space were written; `path` is its file.
+    """The places at which the values of a resolved space were written.
 
-    `tokenizers` are texts of the files that it names, where these are not to be read from the disk.
+    `tokenizers` are the texts of files that are not to be read from the disk.
     """
 
     def __init__(self, located: Mapping, path: Path, tokenizers: Map[str, str] | None = None):

@@ -1,7 +1,4 @@
-"""Recipe: how a model is trained, by which optimiser, schedule and objective.
-
-A file declares each of these; a recipe chooses one of each kind, with its settings.
-"""
+"""Recipe: how a model is trained, by which optimiser, schedule and objective; each is declared in a file of its own."""
 
 from __future__ import annotations
 
@@ -112,7 +109,6 @@ class Settings(Document):
         return Rate(self.lr, "lr")
 
     def rates(self) -> dict[str, Rate]:
-        """Return the rates in force, by the group of parameters."""
         rates, others = {"matrices": Rate(self.lr, "lr", self.rule)}, self.others
         for name, kind in EACH.items():
             own = setting_of_rate(self, kind)
@@ -197,11 +193,10 @@ NEXT_TOKEN: Final = Choice("next_token")
 
 
 class Loss(Document):
-    """The terms beside the cross-entropy: a share `label_smoothing` of it is of all tokens, equally likely, and `z`
-    weighs the mean square of the logits' log normaliser.
+    """The terms beside the cross-entropy.
 
-    `ahead` weighs the second token ahead, the third, and so on, predicted by the same logits, or by blocks of their own
-    (`ahead` of the model).
+    A share `label_smoothing` of it is of all tokens alike. `z` weighs the mean square of the logits' log normaliser,
+    and `ahead` the second token ahead, the third, …, predicted by the same logits, or by blocks of `model.ahead`.
     """
 
     label_smoothing: Decay = 0.0
@@ -210,8 +205,6 @@ class Loss(Document):
 
 
 class RandAugment(Document):
-    """Random transformations of an image: how many after one another, and their magnitude, from 0 to 30."""
-
     operations: Annotated[int, Field(ge=1, le=14)] = 2
     magnitude: Annotated[int, Field(ge=0, le=30)] = 9
 
@@ -227,9 +220,7 @@ class Augment(Document):
 
 
 class BatchRamp(Document):
-    """A batch that grows: `from` sequences in the first step, then linearly, `batch` after `until` steps (see
-    `schedule.py`).
-    """
+    """A batch that grows from `from` sequences linearly to `batch` after `until` steps (see `schedule.py`)."""
 
     from_: Annotated[Count, Field(alias="from")]
     until: Length
@@ -240,8 +231,9 @@ class BatchRamp(Document):
 
 
 class LossScale(Document):
-    """The factor of the loss in float16 (see `train/loss.py`): `initial` at first, doubled after `every` steps in a row
-    without an overflow, and halved after one.
+    """The factor of the loss in float16 (`train/loss.py`): doubled after `every` steps in a row without an overflow.
+
+    An overflow halves it.
     """
 
     initial: Annotated[int, Field(ge=1, le=2**24)] = 65536
@@ -264,9 +256,8 @@ class MovingAverage(Document):
 class Recipe(Document):
     """How a model is trained. `clip` bounds the global gradient norm (null: no clipping).
 
-    On the `average` of the weights a trial is evaluated once more at its end. The fields from `loss` on came later: a
-    recipe that minimises the cross-entropy of the next token alone, in batches of one size, is the same with and
-    without them.
+    On the `average` of the weights a trial is evaluated once more at its end. The fields from `loss` on came later: at
+    their defaults a recipe is the same with and without them.
     """
 
     steps: Count

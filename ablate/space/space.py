@@ -1,8 +1,4 @@
-"""Space: a question about blocks, with every section resolved, checked and frozen; nothing is run.
-
-Its blocks are those that its design and judge name, its own and its grammar's, with its overrides applied and the
-constraints checked.
-"""
+"""Space: a question about blocks, with every section resolved, checked and frozen; nothing is run."""
 
 from __future__ import annotations
 
@@ -105,7 +101,6 @@ class Space:
 
     @cached_property
     def origins(self) -> Origins:
-        """The places of its values, for mistakes that a later room reports."""
         assert isinstance(self.located, Mapping)
         return Origins(self.located, self.path, None if self.kept is None else self.kept.tokenizers)
 

@@ -84,8 +84,7 @@ class _Entry:
 class TuneReader(RecipeReader):
     """Reads the section, for a recipe and blocks by name; if either is None, it has mistakes, and is not checked here.
 
-    `others` are the optimisers and schedules that variants choose, by address and name, with the document that chooses
-    each.
+    `others` are the documents of optimisers and schedules that variants choose, by address and name.
     """
 
     def __init__(
@@ -190,10 +189,7 @@ class TuneReader(RecipeReader):
         return None
 
     def _of_the_recipe(self, entry: _Entry, path: Sequence[Scalar], given: tuple[Located, ...]) -> TunedField | None:
-        """Read each value as the recipe itself is read.
-
-        A mapping (`{sgd: {lr: 0.1}}`) is kept as it is written, since the value read from it has every setting.
-        """
+        """Read each value as the recipe is read, but keep a mapping as written: read, it would have every setting."""
         if self._recipe is None:
             return None
         steps, before = tuple(step.text for step in path), len(self.problems)

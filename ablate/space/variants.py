@@ -72,7 +72,6 @@ def document_with(path: Sequence[Scalar], value: Located) -> Mapping:
 # blocks.
 
 PART = Sequenced()
-"""The place of a part of a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +83,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class FurtherBlocks:
-    """Blocks that a design may reach besides those it names, drawn only when they are needed.
-
-    The mistakes that `reader` notes about them are dropped: not every override fits every block.
-    """
+    """Blocks that a design may reach besides those it names, drawn when needed; mistakes in them are dropped."""
 
     blocks: Callable[[], tuple[Block, ...]]
     reader: Reader
@@ -138,10 +134,9 @@ def apply_overrides(
     *,
     alone: bool = False,
 ) -> dict[str, Block]:
-    """Apply every override to every block.
+    """Apply every override to every block; one that changes none, nor any `drawn`, is noted unless from `presets`.
 
-    An override that changes none of them, nor any of the `drawn`, has no effect, which is noted unless it comes from
-    one of the texts of `presets`. `alone`: there is one block, which belongs to no design.
+    `alone`: there is one block, which belongs to no design.
     """
     changed = dict(blocks)
     for override in overrides:
@@ -195,10 +190,7 @@ def _own_value(
 
 
 def overridden(block: Block, overrides: tuple[Override, ...], reader: Reader) -> Block:
-    """Apply every override to a block; one for a part that it does not have changes nothing, and is no mistake here.
-
-    Raises Invalid for a value that a part cannot take.
-    """
+    """Apply every override to a block, except to parts it does not have; Invalid for a value that a part refuses."""
     for override in overrides:
         block, _ = _apply(override, block, reader)
     return block
@@ -215,7 +207,7 @@ def with_value(block: Block, override: Override, reader: Reader) -> Block:
 
 
 def _apply(override: Override, block: Block, reader: Reader) -> tuple[Block, int]:
-    """Apply one override to a block; return it with the number of its parts that the override names."""
+    """Apply one override; return the block and the number of parts that it names."""
     change = partial(_set_field, fields=override.address.fields, override=override, reader=reader)
     return change_parts(block, override.address.part, change, reader.catalogue)
 
@@ -356,8 +348,6 @@ class Change:
 
 
 class Keyed(Protocol):
-    """A change or the levels of a factor: both stand under a key of the space."""
-
     @property
     def address(self) -> str: ...
 
@@ -478,7 +468,6 @@ def read_override(words: tuple[Scalar, ...], key: Scalar, value: Located, proble
 
 
 def check_apart(change: Keyed, others: Map[str, Keyed], problems: Problems) -> None:
-    """Report an address that is another one, or inside it."""
     for other in others.values():
         if overlap(change.address, other.address):
             also = ((other.key.span, "beside this"),)
@@ -507,7 +496,6 @@ def is_inside(address: str, outer: str) -> bool:
 
 
 def overlap(address: str, other: str) -> bool:
-    """Return whether two addresses are the same, or one leads into the value of the other."""
     return is_inside(address, other) or is_inside(other, address)
 
 

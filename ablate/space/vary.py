@@ -50,10 +50,7 @@ class FactorLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariedAddress:
-    """A factor with several levels; `address` is as written, `words` lead to it. Numbers ascend.
-
-    `range`: its numbers were written as one, not as a list.
-    """
+    """A factor with several levels, numbers ascending (`range`: written as a range); `words` lead to its `address`."""
 
     address: str
     words: tuple[Scalar, ...]
@@ -95,13 +92,10 @@ class VariedAddress:
 
 @dataclass(frozen=True, slots=True)
 class Vary(AsRead):
-    """The factors of a design, in the order written."""
-
     factors: tuple[VariedAddress, ...] = ()
 
     @property
     def changes(self) -> Iterator[Change]:
-        """The levels outside the block."""
         return (factor.change(level) for factor in self.factors if not factor.in_block for level in factor.levels)
 
 
@@ -239,10 +233,7 @@ RANGE_WRITTEN = "such as {from: 1e-4, to: 1e-1, scale: log}, or {from: 2, to: 6,
 
 @dataclass(frozen=True, slots=True)
 class NumberRange:
-    """The numbers of a range in ascending order, both ends among them, and how they are spaced.
-
-    `low` and `high` are the ends as written, `step` the step; None for a range without one.
-    """
+    """The numbers of a range, ascending, with both ends; `step` is None for a range without one."""
 
     numbers: tuple[int | float, ...]
     scale: Scale

@@ -25,10 +25,9 @@ RANK = 1e-9
 class Fit:
     """The minimum-norm coefficients, the residual sum of squares `left`, and the rank of X.
 
-    `weights` [columns, cells] are those with which y enters the coefficients, `shares` the variances of the
-    coefficients in units of the error variance. `told` [columns, columns] projects on the estimable part of the
-    coefficients: where its diagonal is 1 the coefficient is estimable, and the other columns at which a row is not 0
-    are those it is confounded with.
+    `weights` [columns, cells] give the coefficients from y, `shares` are their variances in units of the error
+    variance. `told` [columns, columns] projects on the estimable part: a coefficient is estimable where its diagonal is
+    1, and confounded with the other columns at which its row is not 0.
     """
 
     coefficients: Floats
@@ -74,14 +73,12 @@ def least_squares(x: Floats, y: Floats) -> Fit:
 #   S = covariance over n seeds of p contrasts of the runs, orthonormal        U = p·tr S²/(tr S)² - 1        John 1971
 #   ε = 1/(1 + U)                                                      1 where they all vary equally, 1/p at the least
 #
-# U is 0 where one error is valid for all effects. For unstructured normal values its distribution depends only on p
-# and n and is simulated with a fixed seed, since the usual approximations (Mauchly's, Nagao's) need more seeds than
-# there are, and Mauchly's more than contrasts. ε multiplies the degrees of freedom of an F over several contrasts
-# (Box 1954, Greenhouse & Geisser 1959).
+# U is 0 where one error is valid for all effects. Its distribution for unstructured normal values depends only on p and
+# n, and is simulated with a fixed seed: Mauchly's and Nagao's approximations need more seeds. ε multiplies the degrees
+# of freedom of an F over several contrasts (Box 1954, Greenhouse & Geisser 1959).
 
 
 DRAWS = 9_999
-"""The number of simulated unstructured tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

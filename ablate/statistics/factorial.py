@@ -23,23 +23,22 @@ power: an effect of one sd of a run is found at 5 %/7 in 22 % of tables of 2^3 w
 one error for all it would be 60 and 87 %.
 
 Effects use complete seeds only, those at which every run that has any value has one: least squares over an incomplete
-table would weight the only value of a run by the variance of the others. With fewer than two complete seeds of several
-there is no error: then estimates are over the available cells, and are not tested. In a table of one seed the only
-error available is what the effects leave unexplained (lack of fit).
+table would weight a run's only value by the variance of the others. With fewer than two complete seeds of several,
+estimates are over the available cells, and are not tested. In a table of one seed the only error available is what the
+effects leave unexplained (lack of fit).
 
 Where runs are `lost`, complete seeds are those of survivors, and p is by ranks (`worst_rank`) over all seeds that have
 each run, lost or not. For the effect of one edit, a seed with lost runs counts as upwards by the number of lost runs
-with the edit minus those without; this requires equal weights for both, as in a balanced design. Otherwise, and for
-interactions, the seed is open: if two edits each lost every run, their interaction would look like a gain, since
-nothing is worse than lost.
+with the edit minus those without, which requires equal weights for both. Otherwise, and for interactions, the seed is
+open: if two edits each lost every run, their interaction would look like a gain, since nothing is worse than lost.
 
 The analysis of variance: sums of squares are partial, of each term given all others (Yates 1934; type III). The error
 of an effect is its variation over seeds, so that its F is t². What the fitted effects leave of the runs' means is lack
 of fit, tested against its own variation over seeds, with degrees of freedom times ε (see `sphericity`).
 
-A factor with k levels has k-1 columns of codes instead of one of -1 and +1, each scaled so that its effect is 2β (see
-`plan.designs.design_matrix`). Its effects are judged like those of edits, each against its own error; in the analysis
-of variance its columns are one line with k-1 degrees of freedom, tested as lack of fit is.
+A factor with k levels has k-1 columns of codes, each scaled so that its effect is 2β (`plan.designs.design_matrix`) and
+judged against its own error; in the analysis of variance they are one line with k-1 degrees of freedom, tested as lack
+of fit is.
 """
 
 from __future__ import annotations
@@ -76,11 +75,10 @@ ErrorOf: TypeAlias = Literal["seeds", "lack of fit", "none"]
 class Estimate:
     """One effect, as the indices of its edits. `error` is the standard error, with `df` degrees of freedom.
 
-    An effect that is not estimable from the runs with results has no `estimate`, `reason` says why, and `entangled` are
-    the effects that it is confounded with. Where there is no error to test against, only `estimate` is known. `method`
-    is that of its values over `n` seeds, as for pairs; `pooled` where one seed's lack of fit is the error. `ranks`,
-    over all seeds, exist where runs were lost. `over_seeds` is the effect at each seed, where the error is from their
-    variation.
+    One that is not estimable from the runs with results has no `estimate`, `reason` says why, and `entangled` are the
+    effects that it is confounded with. Without an error to test against, only `estimate` is known. `method` is that of
+    its values over `n` seeds, as for pairs; `pooled` where one seed's lack of fit is the error. `ranks`, over all
+    seeds, exist where runs were lost. `over_seeds` is the effect at each seed, where the error is from their variation.
     """
 
     effect: tuple[int, ...]
@@ -158,12 +156,10 @@ def analyse(
     """Estimate the effects of a factorial with `levels` [runs, edits] from `values` [runs, seeds], NaN where missing.
 
     With `lines`, columns are codes of any factors, and each line of the analysis of variance is of the effects at these
-    positions; it has the first of them.
-
-    `gone` [runs, seeds] is 1 where a run was lost and counts as above all values, -1 where below, NaN where the side is
-    not known, 0 elsewhere. `size` is the magnitude of the original values, which sets the rounding error (1 for
-    logarithms); `level` and `only_student` are as for pairs. ValueError where the shapes do not fit, levels of edits
-    are other than -1 and +1, an effect is requested twice, or a value is infinite.
+    positions; it has the first of them. `gone` [runs, seeds] is 1 where a run was lost and counts as above all values,
+    -1 where below, NaN where the side is not known, 0 elsewhere. `size` is the magnitude of the original values, which
+    sets the rounding error (1 for logarithms); `level` and `only_student` are as for pairs. ValueError where the shapes
+    do not fit, levels of edits are other than -1 and +1, an effect is requested twice, or a value is infinite.
     """
     levels, values = np.asarray(levels, dtype=np.float64), np.asarray(values, dtype=np.float64)
     _check(levels, effects, values, coded=lines is not None)
@@ -305,10 +301,7 @@ def _of_cells(
     size: float,
     alpha: float,
 ) -> Analysis:
-    """Estimate effects from the available cells, with seeds as blocks, where fewer than two seeds are complete.
-
-    In a table of one seed, the lack of fit is the error, if any degrees of freedom are left.
-    """
+    """Estimate effects from the available cells, with seeds as blocks, where fewer than two seeds are complete."""
     runs, seeds = np.nonzero(~np.isnan(values))
     _, seeds = np.unique(seeds, return_inverse=True)
     y = values[~np.isnan(values)]
@@ -482,7 +475,6 @@ def _check(levels: Floats, effects: Sequence[tuple[int, ...]], values: Floats, *
 
 
 def _untold(effects: Sequence[tuple[int, ...]], i: int, fitted: Fit, x: Floats, n: int) -> Estimate:
-    """Return an effect that is not estimable, with the reason and the effects that it is confounded with."""
     others = tuple(effect for j, effect in enumerate(effects) if j != i and abs(fitted.told[i, j]) > TOLD)
     varies = float(np.abs(x[:, i]).max()) > TOLD
     reason = "confounded with other effects in the runs with results" if varies else NO_CHANGE

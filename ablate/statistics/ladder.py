@@ -6,9 +6,8 @@ the loss of B, by the law L_A of the baseline (`scaling_law`), on the scale on w
     seeds paired    L_A(g·C_B) = L_A(C_A) - d̄         d̄: the mean paired difference A - B at size k
     not paired      L_A(g·C_B) = mean loss of B
 
-Where seeds are paired the law thus only gives the slope, and passes through A's own mean at that size. That takes out
-the noise that seeds share, and is the better of the two from a correlation of 1/2 on: 2(1-ρ) against 1 + h - 2ρh, in
-units of the variance of a mean, with h that of the law.
+Where seeds are paired the law thus only gives the slope. That takes out the noise that seeds share, and is the better
+of the two from a correlation of 1/2 on: 2(1-ρ) against 1 + h - 2ρh, in units of the variance of a mean, h the law's.
 
     interval    of all g that a test does not refuse: what the equation leaves, over its error, against t* (Fieller
                 1954); the error is of the seeds of B, those of A, what they share, and the parameters of L_A
@@ -51,17 +50,15 @@ FARTHEST = float(np.log(1e6))
 """Speed-ups are searched for within a factor of a million; beyond, an interval has no bound."""
 
 DOUBLINGS, HALVINGS = 40, 45
-"""Steps out from an estimate to beyond its bound, and back to where the bound is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedUp:
     """The speed-up of a treatment at one size, with `compute` of the treatment, and its interval at confidence `level`.
 
-    Infinite where the treatment's loss is not above the loss at which the baseline's law ends. `extrapolated` where the
-    baseline's law is read outside the sizes it was fitted to, as it is at the largest size by any treatment that is
-    better; `extrapolated_interval` where a bound is. `n` are the seeds of the baseline and of the treatment there, `df`
-    Satterthwaite's degrees of freedom.
+    Infinite where the treatment's loss is not above the end of the baseline's law. `extrapolated` where that law is
+    read outside the sizes it was fitted to; `extrapolated_interval` where a bound is. `n` are the seeds of the baseline
+    and of the treatment there, `df` Satterthwaite's degrees of freedom.
     """
 
     compute: float
@@ -97,10 +94,7 @@ class Trend:
     simulated: Floats = field(repr=False, compare=False)
 
     def critical(self, level: float) -> float:
-        """The critical t of |slope| over its error, at another confidence level.
-
-        Infinite where no p of so many simulated ladders is that small, so that p and interval agree.
-        """
+        """The critical |slope|/error at a confidence level; infinite where no p of simulated ladders is so small."""
         if 1 / (self.simulated.size + 1) > (1 - level) * (1 + ROUNDING):
             return float("inf")
         return max(float(critical(self.simulated[:, None], level)[0]), float(stdtrit(self.df, (1 + level) / 2)))
@@ -142,10 +136,7 @@ def speed_ups(
 def trend(
     baseline: SizeLadder, treatment: SizeLadder, *, paired: bool = True, kind: Kind = "power", level: float = 0.95
 ) -> Trend | None:
-    """Test whether the speed-up of a treatment grows or shrinks with compute; None where one of them is infinite.
-
-    ValueError as for `speed_ups`.
-    """
+    """Whether a treatment's speed-up changes with compute; None where one is infinite, ValueError as `speed_ups`."""
     both = both_of(baseline, treatment, paired=paired, kind=kind, level=level)
     found = compare(both, level=level, random=np.random.default_rng(0))
     if not np.isfinite(found.slope):
@@ -167,9 +158,8 @@ def trend(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Both:
-    """The means [..., sizes] of a baseline, and of the values beside them, with the variances of single seeds.
-
-    `other` is the paired difference, baseline - treatment, or the treatment itself where seeds are not `paired`.
+    """The means [..., sizes] and single-seed variances of a baseline and of `other`: paired differences, baseline -
+    treatment, or the treatment itself where seeds are not `paired`.
     """
 
     kind: Kind
@@ -193,10 +183,7 @@ class Both:
         return self.means - self.other if self.paired else self.other
 
     def weights(self, variances: Floats, other: Floats, covariances: Floats) -> tuple[Floats, Floats]:
-        """The weights of means in either law, but for their n, and those of the values beside the baseline.
-
-        Those of a law are from the noise of both treatments, and the same in both.
-        """
+        """The weights of means in either law, from the noise of both treatments but for n, and of the values beside."""
         df, other_df = self.n - 1, self.other_n - 1
         if self.paired:
             pooled, pooled_df = (variances + (variances + other - 2 * covariances)) / 2, df
@@ -266,7 +253,6 @@ def magnitude_of(baseline: SizeLadder, treatment: SizeLadder) -> int:
 
 
 def both_of(baseline: SizeLadder, treatment: SizeLadder, *, paired: bool, kind: Kind, level: float) -> Both:
-    """Check two ladders, and compute their means and variances."""
     checked(baseline, kind, level)
     checked(treatment, kind, level)
     if len(baseline.compute) != len(treatment.compute):
@@ -350,7 +336,6 @@ def compare(both: Both, *, level: float, random: np.random.Generator, draws: int
 
     def sums(g: Floats, weights: tuple[Floats, Floats], wider: int) -> tuple[Floats, Floats]:
         """The sums over means that make the rest of each equation, and the trend as one more."""
-
         def tangents(x: Floats) -> Floats:
             found = tangents_of(both.kind, x - curve.centre, curve.b, curve.size)
             return found.reshape(*found.shape[:-2], *(1,) * wider, *found.shape[-2:])

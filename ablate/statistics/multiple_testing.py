@@ -20,8 +20,7 @@ from ablate.statistics.planning import zero_of
 #     Benjamini & Hochberg 1995    q_(i) = min over j ≥ i of min(1, m·p_(j)/j)               p_(1) ≤ … ≤ p_(m)
 #
 # With p̃ < α the chance of any false claim is at most α; with q < α at most a share α of the claims is false on
-# average. None stands for a test that was planned but could not be made: it stays None and counts in m, so that what
-# fails to run does not make the rest look more certain.
+# average. None stands for a planned test that could not be made: it stays None and counts in m.
 
 
 def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
@@ -65,11 +64,10 @@ def _ranked(p_values: Sequence[float | None]) -> list[tuple[float, int]]:
 #
 #     level    a_j = c·n_j/n_J
 #
-# Early looks have smaller levels: the last look keeps most of the level of a single one, and what few seeds show must
-# be clear. Of the levels c·(n_j/n_J)^ρ those with ρ = 0 (Pocock 1977) find less at the last look, and those with ρ =
-# 3 (close to O'Brien & Fleming 1979) hardly ever stop at an early one, where t has so few degrees of freedom. With
-# looks at 4, 6, 9, 13 and 20 and six comparisons, a difference of one standard deviation is found with ρ = 0, 1, 3 in
-# 73, 80, 85 % of sweeps, and one of three takes 6.8, 7.4, 8.7 seeds on average.
+# The last look keeps most of the level of a single one. Of the levels c·(n_j/n_J)^ρ those with ρ = 0 (Pocock 1977) find
+# less there, and those with ρ = 3 (close to O'Brien & Fleming 1979) hardly ever stop at an early one. With looks at 4,
+# 6, 9, 13 and 20 and six comparisons, a difference of one standard deviation is found with ρ = 0, 1, 3 in 73, 80, 85 %
+# of sweeps, and one of three takes 6.8, 7.4, 8.7 seeds on average.
 #
 # c is such that the chance of any false verdict at any look is at most α ("better" or "worse" where there is no
 # difference, or "equivalent" where it is as large as the margin), whichever comparisons are which:
@@ -82,9 +80,8 @@ def _ranked(p_values: Sequence[float | None]) -> list[tuple[float, int]]:
 # π₁ of t for one: that is what two one-sided tests amount to at a wide margin, and at narrower ones they find less.
 # Sums of probabilities are valid under any dependence, and under any stopping rule, as no look is left out.
 #
-# π is simulated, with a fixed seed. A plain simulation would seldom see rare events, so paths are drawn given that
-# look j is crossed, whose chance is known exactly, and each is weighted by one over the number of looks that it
-# crosses:
+# π is simulated, with a fixed seed, from paths drawn given that look j is crossed, whose chance is known exactly, each
+# weighted by one over the number of looks that it crosses:
 #
 #     π(u) = Σ_j P(j crossed)·E[1/number of looks crossed | j crossed]              Karp & Luby 1983
 
@@ -224,8 +221,7 @@ def _cumulated(counts: tuple[int, ...], random: np.random.Generator) -> tuple[Fl
 #     α_k = 0.8·0.2^(k-1)·α            4 %, 0.8 %, 0.16 %, … of 5 %;  their sum is below α however many there are
 #
 # Each judgement errs in at most α_k of tables, and these chances at most add up, whatever seeds judgements share and
-# whatever led to judging again (alpha spending, Lan & DeMets 1983, with some α always left). Most goes to the first:
-# most questions are judged once, where 4 % instead of 5 % costs little power.
+# whatever led to judging again (alpha spending, Lan & DeMets 1983). Most questions are judged once.
 
 SHARE_LEFT = 0.2
 """The share of the remaining α that a judgement leaves to later ones."""

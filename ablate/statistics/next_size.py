@@ -1,8 +1,7 @@
 """The next size of a ladder: the losses of two treatments there, its cost, and the chance that it decides.
 
-Losses and their difference are predicted by the laws of both, fitted as for `ladder`. The verdict there is that of the
-t-test of n seeds, Welch's where they are not paired, at the same level; the chance that it decides is over what the
-ladder leaves open: the true difference, and the noise.
+Both laws are fitted as for `ladder`. The verdict is that of the t-test of n seeds, Welch's where they are not paired,
+at the same level; the chance that it decides is over what the ladder leaves open: the true difference, and the noise.
 """
 
 from __future__ import annotations
@@ -24,10 +23,9 @@ Floats = NDArray[np.float64]
 class NextSize:
     """A further size: the losses of `n` seeds each, the speed-up there, and the chance of a verdict.
 
-    Bounds of the `baseline` and the `treatment` are for the mean loss of n seeds yet to run, those of the speed-up for
-    the true one. `decided` is the chance that the t-test of the n seeds finds a difference at 1 - `level`, and `better`
-    that it finds the treatment's loss lower. `cost` are the training FLOPs of all 2n runs. `df` are those of the
-    difference predicted.
+    Bounds of `baseline` and `treatment` are for the mean loss of n seeds yet to run, those of the speed-up for the true
+    one. `decided` is the chance that their t-test finds a difference at 1 - `level`, `better` that it finds the
+    treatment's loss lower. `cost` are the training FLOPs of all 2n runs. `df` are those of the difference predicted.
     """
 
     compute: float
@@ -63,8 +61,7 @@ def next_size(
 ) -> NextSize:
     """Predict a further size of this training compute, with n seeds of each treatment, and whether it would decide.
 
-    `treatment_compute` is that of the treatment, where it differs. ValueError as for `speed_ups`, for fewer than two
-    seeds, and for compute that is not above 0.
+    `treatment_compute` is given where it differs. ValueError as `speed_ups`, for n < 2, and for compute not above 0.
     """
     other_compute = compute if treatment_compute is None else treatment_compute
     if n < 2:
@@ -118,7 +115,6 @@ class Predicted:
 def predict(
     both: Both, x: float, other_x: float, n: int, *, level: float, random: np.random.Generator, draws: int = DRAWS
 ) -> Predicted:
-    """Predict a further size at log compute x and other_x of as many pairs of ladders as there are in [...]."""
     curve, other_curve = curves_of(both)
     at, other_at = np.array([x]), np.array([other_x])
     losses = np.concatenate([curve.value(at), other_curve.value(other_at)], axis=-1)
@@ -130,10 +126,7 @@ def predict(
         return found.reshape(*found.shape[:-2], *(1,) * wider, *found.shape[-2:])
 
     def sums(weights: tuple[Floats, Floats], wider: int, g: Floats = near) -> tuple[Floats, Floats]:
-        """The sums that are both losses, the rest of the speed-up's equation, and the difference of losses.
-
-        The law of the treatment is of its own means, which are those of the baseline less the paired differences.
-        """
+        """The sums that are both losses, the rest of the speed-up's equation, and the difference of losses."""
         hat = hat_of(tangents(curve, both.x, wider), both.n * weights[0])
         other_hat = hat_of(tangents(other_curve, both.other_x, wider), both.other_n * weights[0])
         first = tangents(curve, at, wider) @ hat

@@ -33,19 +33,17 @@ Method: TypeAlias = Literal["student", "sign_flip", "sign"]
 FLIPS_BELOW = 16
 """Sign flips are used where α/m is at least this many times their smallest p, 2^(1-n).
 
-At one time, as few as two of all signs would decide, and flips would have a power of 60 % where t has 80 %. At sixteen
-times they lose 4 points at most, so the power shown for t holds.
+At once, flips would have a power of 60 % where t has 80 %; at sixteen times they lose 4 points at most.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """The differences of n ≥ 2 pairs. `low` and `high` bound the interval at the requested confidence 1-α.
+    """The differences of n ≥ 2 pairs, `low` to `high` at confidence 1-α and `tost_low` to `tost_high` at 1-2α.
 
-    `tost_low` and `tost_high` bound the narrower one, at 1-2α, equivalent to two one-sided tests at α. `p` is
-    two-sided. Without spread (`sd` is 0) an interval has no width, or no bounds where n is too small for its
-    confidence. `df` are the degrees of freedom of t, n - 1; None with the sign test, which has none. `differences` are
-    the d_i.
+    The latter is equivalent to two one-sided tests at α. `p` is two-sided. Without spread (`sd` is 0) an interval has
+    no width, or no bounds where n is too small for its confidence. `df` are the degrees of freedom of t, n - 1; None
+    with the sign test. `differences` are the d_i.
     """
 
     n: int
@@ -65,10 +63,7 @@ class Paired:
         return -margin < self.tost_low and self.tost_high < margin
 
     def p_equivalent(self, margin: float) -> float:
-        """The p of equivalence: the larger of the tests against a difference of -margin or less, margin or more.
-
-        Without spread each is a one-sided sign test, 2^-n where the differences lie on the right side of it.
-        """
+        """The larger p of a difference of ≤ -margin, or ≥ margin; without spread each is of a one-sided sign test."""
         return one_sided_p(self.mean, margin, self.sd / math.sqrt(self.n), self.df, self.n)
 
 
@@ -83,10 +78,9 @@ def paired(
 ) -> Paired:
     """Compare values that share a seed, position by position; on the log scale as ratios after/before.
 
-    `level` is what the smallest p of a family is compared with (default: α); `only_student` uses t at every n, as the
-    boundaries of interim analyses require.
-
-    ValueError for fewer than two pairs, for sides of different length, and for a value without a logarithm.
+    `level` is what the smallest p of a family is compared with (default: α); `only_student` uses t at every n, as
+    interim analyses require. ValueError for fewer than two pairs, sides of different length, and a value without a
+    logarithm.
 
     >>> paired([2.0, 2.1, 2.2], [1.9, 2.0, 2.2]).mean.__round__(4)
     -0.0667
@@ -113,10 +107,7 @@ def of_differences(
     level: float | None = None,
     only_student: bool = False,
 ) -> Paired:
-    """Compare from the differences themselves; `size` is the magnitude of the original values, for the rounding error.
-
-    ValueError for fewer than two of them, and for one that is not finite.
-    """
+    """Compare differences; `size` is the original values', for rounding. ValueError for n < 2, and one not finite."""
     d = np.asarray(differences, dtype=np.float64)
     if d.size < 2 or not np.isfinite(d).all():
         raise ValueError(f"differences need two or more finite values, got {d.size}")
@@ -226,10 +217,9 @@ def sign_flip_p(differences: Floats) -> float:
 
 
 def sign_flip_interval(differences: Floats, miss: float) -> tuple[float, float]:
-    """Return the shifts δ for which flips of d_i - δ have p ≥ `miss`: the interval at confidence 1 - miss.
+    """The shifts δ for which flips of d_i - δ have p ≥ `miss`: the interval at confidence 1 - miss.
 
-    p falls as δ leaves the mean on either side, so each end is found by bisection, to a share of 1e-9 of the range of
-    the differences. Infinite where there are too few pairs to reject any shift.
+    Each end is found to a share of 1e-9 of the range of the differences. Infinite where too few pairs reject any shift.
 
     >>> low, high = sign_flip_interval(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 0.05)
     >>> round(low, 6), round(high, 6)
@@ -247,7 +237,6 @@ def sign_flip_interval(differences: Floats, miss: float) -> tuple[float, float]:
 
 
 def _end_of_interval(p: Callable[[float], float], inside: float, outside: float, miss: float) -> float:
-    """The point where p reaches `miss` between a shift that is not rejected and one that is."""
     for _ in range(HALVINGS):
         middle = (inside + outside) / 2
         if p(middle) < miss:

@@ -46,10 +46,7 @@ def power_of(difference: float, sd: float, n: int, alpha: float = 0.05) -> float
 
 
 def visible_difference(sd: float, n: int, alpha: float = 0.05, power: float = POWER) -> float:
-    """Return the smallest difference that n pairs find with the given power, for that sd; the inverse of `power_of`.
-
-    ValueError for fewer than two pairs, and for a power that is not between α and 1.
-    """
+    """The inverse of `power_of`: the smallest difference found. ValueError for n < 2, and power not between α and 1."""
     if n < 2 or not alpha < power < 1:
         raise ValueError(
             f"a visible difference needs two or more pairs and a power from {alpha} to 1, got {n} and {power}"
@@ -58,18 +55,14 @@ def visible_difference(sd: float, n: int, alpha: float = 0.05, power: float = PO
 
 
 def seeds_for_margin(sd: float, margin: float, *, confidence: float = 0.95) -> int | None:
-    """Return the fewest pairs at which the interval of the equivalence test is within ± half the margin of its centre.
-
-    Then a true difference of less than half the margin is usually found equivalent. None beyond `MOST_SEEDS`.
+    """The fewest pairs whose interval of the equivalence test is within ± half the margin of its centre: then a true
+    difference of less than half the margin is usually found equivalent. None beyond `MOST_SEEDS`.
     """
     return _fewest(lambda n: float(stdtrit(n - 1, confidence)) * sd / math.sqrt(n) <= margin / 2)
 
 
 def seeds_for_power(difference: float, sd: float, *, alpha: float = 0.05, power: float = POWER) -> int | None:
-    """Return the fewest pairs at which a two-sided paired t-test at level α finds `difference` with the given power.
-
-    None beyond `MOST_SEEDS`.
-    """
+    """The fewest pairs whose two-sided t-test at level α finds `difference` with that power; None past `MOST_SEEDS`."""
     return _fewest(lambda n: power_of(difference, sd, n, alpha) >= power)
 
 
@@ -79,10 +72,7 @@ def seeds_for_signs(level: float) -> int:
 
 
 def _power(centre: float, df: int, critical: float) -> float:
-    """P(|T| > critical), with T noncentral around `centre`.
-
-    At nine times the critical value the chance of a smaller T is below rounding, even at one degree of freedom.
-    """
+    """P(|T| > critical), T noncentral around `centre`; from nine times critical on a smaller T is below rounding."""
     if centre > max(30.0, 9 * critical):
         return 1.0
     if critical > FAR_OUT:
@@ -124,9 +114,8 @@ def zero_of(rising: Callable[[float], float], low: float, high: float) -> float:
 
 # The noise floor: how much differences between two training runs vary over seeds.
 #
-# Verdicts depend on how an edit's differences vary, so pairs of an edit are used where there are any. A/A pairs,
-# which differ in their initialisation alone, are a substitute: unlike an edit and its baseline they share no
-# initialisation, and where that matters their differences vary more than those that are judged.
+# Pairs of an edit are used where there are any. A/A pairs, which differ in their initialisation alone, are a
+# substitute: where initialisation matters their differences vary more than those that are judged.
 
 Pairs: TypeAlias = Sequence[tuple[float, float]]
 """Values that share a seed: before, and after."""
@@ -155,11 +144,9 @@ class Floor:
         return sd_interval(self.sd, self.n, level)
 
     def visible(self, n: int, alpha: float = 0.05, power: float = POWER) -> tuple[float, float, float]:
-        """Return the smallest difference that n pairs find at level α with that power, and its 95 % interval.
+        """The smallest difference that n pairs find at level α with that power, and its 95 % interval, by the sd's.
 
-        It is proportional to the standard deviation, and so is its interval to that of the latter. Without
-        spread the sign test decides: any difference is found from `seeds_for_signs(alpha)` pairs on, none (infinite)
-        from fewer.
+        Without spread, by the sign test: any from `seeds_for_signs(alpha)` pairs on, none (infinite) from fewer.
         """
         if self.sd == 0:
             least = 0.0 if n >= seeds_for_signs(alpha) else math.inf
@@ -187,11 +174,9 @@ def floor_of(
 
 
 def floor_of_edits(metric: str, edits: Sequence[Pairs], *, log: bool = False, whose: str = "") -> Floor:
-    """Compute the floor of a metric from the pairs (before, after) of edits, each at two seeds or more.
+    """The floor of a metric from the pairs (before, after) of edits, each at two seeds or more; ValueError without one.
 
-        s² = Σ_e Σ_i (d_ei - d̄_e)² / Σ_e (n_e - 1)
-
-    ValueError without an edit, and as `paired`.
+    s² = Σ_e Σ_i (d_ei - d̄_e)² / Σ_e (n_e - 1)
     """
     if not edits:
         raise ValueError("a floor of edits needs the pairs of one edit or more")
@@ -215,14 +200,12 @@ def floor_of_edits(metric: str, edits: Sequence[Pairs], *, log: bool = False, wh
 # a difference is found where |t| exceeds that of Holm's step, two-sided, and equivalence where both one-sided tests
 # against ±margin do. Equivalence comes first.
 #
-# The draws are the same each time, so that two answers differ by what is asked alone. Their standard error is at most
-# half a percentage point.
+# The draws are the same each time. Their standard error is at most half a percentage point.
 
 Floats = NDArray[np.float64]
 
 FAMILY_DRAWS = 10_000
 MOST_NUMBERS = 4_000_000
-"""The most random numbers at a time."""
 DOWN, INSIDE, UP, UNDECIDED = -1, 0, 1, 9
 """Verdicts: a difference below zero, equivalence, a difference above zero, and none of these."""
 

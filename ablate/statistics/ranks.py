@@ -26,9 +26,8 @@ from ablate.statistics.spread import ROUNDING
 #     interval      from the k-th smallest of these to the k-th largest, with the largest k that leaves out no more than
 #                   α/2 on each side                                                 Moses 1965
 #
-# Diverged runs are infinite, on the worse side. The test is of any difference between two distributions that makes
-# one tend to be lower; the interval is that of a shift. At unequal spreads it errs: of 5 and 15 normal values, the
-# few of ten times the sd, p is below 4 % in 8 %.
+# Diverged runs are infinite, on the worse side. The test is of one distribution that tends to be lower, the interval of
+# a shift. At unequal spreads it errs: of 5 and 15 normal values, the few of ten times the sd, p is below 4 % in 8 %.
 
 Floats = NDArray[np.float64]
 
@@ -131,9 +130,8 @@ def _moses(differences: Floats, n: int, m: int, alpha: float) -> tuple[float, fl
 
 # Paired differences where some run was lost: signed ranks, a lost run being worse than any number.
 #
-# The survivors are a biased sample of a variant whose worst seeds diverge: by Student's t over the survivors, a
-# variant that differs only in that its worst 40 % diverge would be called better in 5 to 12 % of tables. So every
-# seed counts, with a rank:
+# By Student's t over the survivors, a variant that differs only in that its worst 40 % diverge would be called better
+# in 5 to 12 % of tables. So every seed counts, with a rank:
 #
 #   d_i     y_i - x_i where both runs have a number; above all of these where only the run after was lost (for a metric
 #           that is better when lower), below all where only the run before was; 0, a tie, where both were
@@ -142,13 +140,12 @@ def _moses(differences: Floats, n: int, m: int, alpha: float) -> tuple[float, fl
 #   p       share of the 2^n signs s with |Σ s_i·R_i| ≥ |T|, over the n seeds that are not ties
 #
 # Exact for any distribution of the runs and of their losses, as long as the two runs of a seed are exchangeable;
-# worst ranks: Lachin 1999. Where a seed has several lost runs, as in a factorial, a seed with more ranks beyond one
-# with fewer. p is never below 2^(1-n), so that below `fewest_seeds` nothing can be decided.
+# worst ranks: Lachin 1999. A seed with more lost runs, as in a factorial, ranks beyond one with fewer. p is
+# never below 2^(1-n), so that below `fewest_seeds` nothing can be decided.
 #
-# Where the side of a lost run is not known, as in a sum of more than two runs, which has no such symmetry, or where
-# only one was lost and neither side of the metric is better, the seed is `open`: it takes the highest rank against
-# the direction of the others. The p is then no smaller than that of signed ranks with any number in its place (where
-# no two are of the same size).
+# Where the side of a lost run is not known, as in a sum of more than two runs, or where only one was lost and neither
+# side of the metric is better, the seed is `open`: it takes the highest rank against the direction of the others. p is
+# then no smaller than with any number in its place (where no two are of the same size).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,12 +222,9 @@ def fewest_seeds(level: float, *, open: int = 0) -> int | None:
 
 
 def seeds_for_ranks(tendency: float, *, alpha: float = 0.05, power: float = POWER) -> int | None:
-    """Return the fewest seeds at which signed ranks at level α find that tendency with that power; None past
-    `MOST_SEEDS`.
+    """The fewest seeds at which signed ranks at level α find that tendency with that power; None past `MOST_SEEDS`.
 
-    n = (z(1-α/2) + z(power))² / (3·(tendency - 1/2)²)                                              Noether 1987
-
-    It uses the spread of ranks under no tendency: where that is strong, up to half as many are enough.
+    n = (z(1-α/2) + z(power))² / (3·(tendency - 1/2)²), up to twice what a strong tendency needs          Noether 1987
     """
     apart = abs(tendency - 0.5)
     n = (float(ndtri(1 - alpha / 2)) + float(ndtri(power))) ** 2 / (3 * apart**2) if apart else math.inf

@@ -7,11 +7,10 @@ Weights and errors are those of `spread`. For a fixed b the saturating law is li
 a scan over b, and least squares at each (variable projection, Golub & Pereyra 1973).
 
 Intervals of the power law are estimate ± t*·error, with the simulated t* of `spread`. In the saturating law a, b
-and E make up for one another, and estimates are far from normal. There the interval of b is of all values that a test
-does not refuse, and likewise that of E: the others are fitted beside it, what the means then keep is summed along the
-direction in which it would move the curve and the others could not, and divided by the error of that sum (a score test,
-inverted). At the true value this is a t, however crooked the likelihood. a, the loss above E at one FLOP, then has no
-interval of its own: it goes where b goes.
+and E make up for one another, and estimates are far from normal. There the intervals of b and of E are of all values
+that a test does not refuse: the others are fitted beside it, what the means then keep is summed along the direction in
+which it would move the curve and the others could not, and divided by the error of that sum (a score test, inverted).
+At the true value this is a t. a, the loss above E at one FLOP, has no interval of its own: it goes where b goes.
 
 E is `identified` where its interval does not reach 0. Where it does, the seeds do not refuse a power law, and b and E
 are not to be read; the curve between the sizes measured may still be as good as any.
@@ -444,7 +443,6 @@ class _Tests:
 
 
 def _within_seeds(seeds: Sequence[Sequence[int | str]], values: Sequence[Floats]) -> Floats:
-    """The values [seeds, sizes] of the seeds that all sizes have."""
     tables = [dict(zip(own, of_size.tolist(), strict=True)) for own, of_size in zip(seeds, values, strict=False)]
     shared = [seed for seed in tables[0] if all(seed in table for table in tables)] if tables else []
     return np.array([[table[seed] for table in tables] for seed in shared]).reshape(len(shared), len(tables))

@@ -11,10 +11,9 @@ from scipy.special import chdtri, ndtri, psi, zeta
 
 # The magnitude of numbers: the power of two by which they are divided before they are squared.
 #
-# Squares of numbers above 1e154 overflow, and those below 1e-162 vanish. Division by a power of two is exact, and so
-# is everything that is proportional to the numbers, their squares, or ratios of these: what is computed from x/2^k,
-# and then multiplied by 2^k, has the bits that it has without the division wherever that neither overflows nor
-# vanishes. So results are the same in any unit of measurement.
+# Squares of numbers above 1e154 overflow, and those below 1e-162 vanish. Division by a power of two is exact: what is
+# proportional to the numbers, their squares or ratios has the bits that it has without it wherever that neither
+# overflows nor vanishes. So results are the same in any unit of measurement.
 
 Floats = NDArray[np.float64]
 
@@ -96,12 +95,11 @@ def sd_interval(sd: float, n: int, level: float = 0.95) -> tuple[float, float]:
 #     errors    of a sum Σ c·mean, from the variances themselves: Σ c²·s²/n, whatever the weights in c. Degrees of
 #               freedom are (Σ v)²/Σ v²/df over its terms v                                       Satterthwaite 1946
 #
-# Weights of 1/s² would follow the luck of each size: with three seeds, the size whose losses happen to be close would
-# get all weight, and the error would be taken from the same closeness. The line follows that luck too, but less. What
-# is left of it is calibrated: sum/error is compared with its own simulated distribution (parametric bootstrap of a t),
-# for which means and variances are drawn about the line, and weights are made from them anew. Where the line is not
-# true, Student's t at Satterthwaite's degrees of freedom is the better judge, so the larger of both critical values
-# counts. By Student alone a slope of 0 is called in up to 8.5 % of ladders of three seeds.
+# Weights of 1/s² would follow the luck of each size; the line does less. What is left of it is calibrated: sum/error is
+# compared with its own simulated distribution (parametric bootstrap of a t), for which means and variances are drawn
+# about the line, and weights made anew. Where the line is not true, Student's t at Satterthwaite's degrees of freedom
+# is the better judge, so the larger of both critical values counts. By Student alone a slope of 0 is called in up to
+# 8.5 % of ladders of three seeds.
 
 DRAWS = 9_999
 
@@ -191,10 +189,7 @@ def critical(t: Floats, level: float) -> Floats:
 
 
 def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return Wilson's score interval of a proportion (1927); it is valid at 0 of n and n of n, and (0, 1) at n = 0.
-
-    ValueError for more successes than n, or fewer than none.
-    """
+    """Wilson's score interval of a proportion (1927), (0, 1) at n = 0; ValueError unless 0 ≤ successes ≤ n."""
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n}")
     if n == 0:

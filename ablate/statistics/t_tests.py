@@ -94,10 +94,7 @@ TELLING = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Welch(ByT):
-    """The difference of the means of two independent samples of so many values.
-
-    `sd` is √(s² + r²), that of the difference of two single values, 0 where neither sample varies.
-    """
+    """The difference of means of two independent samples; `sd` is √(s² + r²), 0 where neither varies."""
 
     before: int
     after: int
@@ -114,7 +111,6 @@ class Welch(ByT):
 
 
 def of_smaller(n: int, m: int) -> bool:
-    """Whether samples of n and m values are compared with the degrees of freedom of the smaller one."""
     return n != m and min(n, m) < TELLING
 
 
@@ -169,10 +165,7 @@ def _over_unit(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownNoise:
-    """The standard deviation of runs of one metric, on its scale, its degrees of freedom, and `whose` it is, in words.
-
-    ValueError for one that is not above 0.
-    """
+    """The noise of one metric on its scale: sd, df, and `whose` it is, in words. ValueError for an sd not above 0."""
 
     sd: float
     df: float

@@ -1,9 +1,8 @@
 """Bundle: a plan with its results as one file, and the chain of hashes by which its records are recognised.
 
-A bundle is a zip that holds a results folder of this plan alone, and what explains it. `collect` makes that folder: the
-files that own the results, copied byte for byte, and listed in a witness of their own. Where the author's files are is
-left out of the requests. Judgements of the same questions in other spaces are kept as what they count for: how often a
-question was asked.
+A bundle is a zip that holds a results folder of this plan alone, and what explains it: the files that own the results,
+byte for byte, and a witness of their own. Requests do not say where the author's files are. Judgements of the same
+questions in other spaces are kept for how often a question was asked.
 
 A bundle has the same bytes for the same content: members are sorted, stored as they are under one date, and listed with
 their hashes in SHA256SUMS, which `sha256sum --check` reads.
@@ -58,9 +57,7 @@ def collect(now: Snapshot, plan: KeptPlan, into: Path) -> None:
 
 
 def _judgements(now: Snapshot, plan: KeptPlan) -> Iterator[tuple[str, bytes]]:
-    """Yield the judgements of a plan, and of those of other plans the questions that share a training with it, directly
-    or through others: what its accounts rest on.
-    """
+    """The judgements of a plan, and of others with questions that share a training, directly or through others."""
     every = [(each, question) for each in now.judgements for question in each.content["questions"]]
     known = {mark for each, question in every if each.content["plan"] == plan.id for mark in _asked_in(question)}
     others = [_asked_in(question) for _, question in every]
@@ -111,7 +108,6 @@ def write(path: Path, members: Mapping[str, bytes]) -> None:
 
 
 def members_of(results: Path) -> dict[str, bytes]:
-    """Return the files of a results folder that a bundle keeps, by the names of its members."""
     names = [name for kind in files.FOLDERS for name in files.names(results, kind)]
     return {f"{RESULTS}/{name}": (results / name).read_bytes() for name in (*names, files.WITNESS)}
 
@@ -157,9 +153,8 @@ def _no_bundle(path: Path, why: str) -> InputError:
 
 # The records of a plan as a chain of hashes: its files, its plan, how each trial ended, and the verdicts
 #
-# The hash of each contains that of the record before it, so that the last one, the head, stands for all: by the head
-# on a page one can tell whether another copy has the same question, numbers and verdicts. Only what was asked and
-# what came of it is in it, no clock: trials that are trained again to the same bits have the same head.
+# The hash of each contains that of the record before it, so that the last one, the head on a page, stands for all.
+# No clock is in it: trials that are trained again to the same bits have the same head.
 
 CHAIN_START = hashlib.sha256(b"ablate records 1").hexdigest()
 
@@ -175,7 +170,7 @@ class Link:
 
 
 def chain(now: Snapshot, plan: KeptPlan) -> tuple[Link, ...]:
-    """Return the records of a plan in their order: files, plan, trials, verdicts or the judgements of a search.
+    """The records of a plan in order: files, plan, trials, verdicts or the judgements of a search.
 
     `head = sha256(head before + [kind, name, content as JSON])`.
     """

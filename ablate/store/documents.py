@@ -1,7 +1,7 @@
 """Documents: the JSON that a folder keeps, with its keys and their types, and trials and plans written as it.
 
-What a key means stands with the value that it is made from: `plan.Plan`, `plan.Variant`, `verdict.Summary`, …, and in
-the column of `tables.sql` that it becomes. A key that is not required is absent where there is nothing to say.
+Keys mean what they mean in the value that they are made from (`plan.Plan`, `verdict.Summary`, …) and in `tables.sql`.
+A key that is not required is absent where there is nothing to say.
 """
 
 from __future__ import annotations
@@ -152,9 +152,7 @@ class TableReading(TypedDict):
 
 
 class TableDocument(TableReading):
-    """A judged table: its `name` as it was given, where it is (`origin`), its cells (the digest of a source), what
-    was asked of it, and the experiment that it was read as.
-    """
+    """A judged table: its name as given, its `origin`, the digest of its `cells`, the question and the experiment."""
 
     space: str
     name: str
@@ -172,12 +170,11 @@ class TableFile(TypedDict):
 
 
 class AccountDocument(TypedDict):
-    """How a comparison stood when it was judged: see `verdict.account`.
+    """The account of a comparison when it was judged: see `verdict.account`.
 
-    `comparison` is its key, in which it stands with this `sign`, `of` the metric that `metric` is a function of,
-    `trained` the hash of how each of its variants is trained, `measured` that of margin and evaluation and `data` that
-    of its numbers ("": not kept), `before` and `left` the shares of α before and after, and `family` the comparisons
-    over which it was corrected.
+    `comparison` is its key, in which it stands with this `sign`, `of` the metric that `metric` is a function of.
+    `trained` hashes how each variant is trained, `measured` margin and evaluation, `data` the numbers ("": not kept).
+    `before` and `left` are the shares of α, `family` the comparisons over which it was corrected.
     """
 
     comparison: str
@@ -203,9 +200,10 @@ class JudgedDocument(TypedDict):
 
 
 class Question(TypedDict):
-    """A judgement of a question. `before` and `left` are the shares of α before and after it, `accounts` those of each
-    comparison (absent in those of earlier versions). `spaces` are all that ask the question, and `plan` is the plan for
-    which it was judged first, where it is read. `so_far`, `questions_asked` and `among` are as in `verdict.Judgement`.
+    """A judgement of a question; `so_far`, `questions_asked` and `among` are as in `verdict.Judgement`.
+
+    `before` and `left` are the shares of α, `accounts` those of each comparison (absent in earlier versions). `spaces`
+    are all that ask the question, and `plan` is the plan for which it was judged first.
     """
 
     question: str
@@ -236,9 +234,7 @@ class Question(TypedDict):
 
 
 class JudgementFile(TypedDict):
-    """The file of a judgement. `trials` has the digest of the rows of each trial that its verdicts were computed from,
-    so that a lost one is noticed, and whether anything has ended since.
-    """
+    """The file of a judgement; `trials` has the digest of the rows of each trial behind its verdicts."""
 
     space: str
     plan: str
@@ -255,9 +251,9 @@ class JudgementFile(TypedDict):
 class Documents:
     """The documents kept with a plan.
 
-    `source` is the text of the space's file, `resolved` the complete space with all defaults, `corpus` the corpus
-    report, as JSON values. `sources` are the files that decided it, by name, each with its hash, `profile` and
-    `settings` what was laid over the space. The first of `texts` is that of the space, the others those of treatments.
+    `source` is the text of the space's file, `resolved` the complete space, `corpus` the corpus report. `sources` are
+    the files that decided it, by name, each with its hash; `profile` and `settings` were laid over the space. The first
+    of `texts` is that of the space, the others those of treatments.
     """
 
     source: str
@@ -271,7 +267,7 @@ class Documents:
 
 
 def trial_document(trial: Trial, parts: dict[int, JsonObject] | None = None) -> JsonObject:
-    """Return everything that a trial's numbers depend on; `parts` has what trials share, by identity, made once."""
+    """Everything that a trial's numbers depend on; `parts` has what trials share, by identity, made once."""
     made = {} if parts is None else parts
     for part in (trial.architecture, trial.data, trial.recipe, trial.measure):
         if id(part) not in made:
@@ -354,7 +350,6 @@ def plan_document(plan: Plan, documents: Documents) -> JsonObject:
 
 
 def judge_in(document: PlanDocument) -> Mapping[str, Any]:
-    """Return the section `judge` of the space of a plan."""
     judge = document["resolved"].get("judge")
     return judge if isinstance(judge, Mapping) else {}
 

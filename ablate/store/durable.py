@@ -164,8 +164,8 @@ def _free_place(folder: Path, path: Path) -> Path:
 class Lines:
     """The whole lines of a file: the JSON text of each in `bodies`, and the offset where each `ends`.
 
-    `torn` counts the bytes after the last whole line; `damaged` are the numbers (from 1) of broken lines before it, and
-    `sound` is the offset up to which every line is whole.
+    `torn` counts the bytes behind the last whole line, `damaged` are the numbers (from 1) of broken lines before it,
+    and up to the offset `sound` every line is whole.
     """
 
     bodies: tuple[bytes, ...] = ()
@@ -291,8 +291,8 @@ def _finite(value: Any) -> Any:
 
 # One driver at a time: an exclusive lock of the operating system on `<folder>/lock`
 #
-# The lock dies with its process, however that ends, and is not inherited by workers, so it cannot be stale. The
-# file's text says who holds it, for people only; nothing depends on it, so a stale text does no harm.
+# The lock dies with its process and is not inherited by workers, so it cannot be stale. The file's text says who holds
+# it, for people only.
 
 LOCK_PATIENCE = 0.2
 """Seconds to wait for a lock: a reader holds it for a moment, and a new holder writes its text within that."""

@@ -44,9 +44,8 @@ TRAINED_AGAIN: tuple[Kind, ...] = ("sealed",)
 class Finding:
     """One finding: what and where, how severe, and what is done about it.
 
-    `harmless` needs no action; `repaired` can be repaired without loss, by `repair` or by the next run; `lost` was once
-    stored and cannot be recovered; `remedy` says what follows. `line` counts from 1. `changes` are the files that the
-    repair may write, move to `damaged/` or delete; the DuckDB file is also brought up to date.
+    `harmless` needs no action; `repaired` can be repaired without loss; `lost` cannot be recovered. `line` counts from
+    1. `changes` are the files that the repair may write, move to `damaged/` or delete.
     """
 
     kind: Kind
@@ -92,8 +91,8 @@ def named(trial_ids: Sequence[str]) -> str:
 class Repaired:
     """All findings in a results folder, and whether they were repaired.
 
-    `holder` says who writes there now: then nothing is changed. `looked_at` counts what was read through, by noun
-    (plan, row, …). `done` says whether the repair was allowed to write; `left` are the findings of a second check.
+    `holder` writes there now (then nothing is changed); `looked_at` counts what was read, by noun (plan, row, …).
+    `done` says whether the repair was allowed to write; `left` are the findings of a second check.
     """
 
     folder: Path
@@ -130,9 +129,8 @@ class Repaired:
 
 # The kept files, verified: what is gone or damaged is recovered from the DuckDB file where that has it, unchanged
 #
-# Nothing is used unverified: a document must have the digest that it is named by, and the rows of a trial the digest
-# that the witness names. A damaged file is moved to `damaged/` first. What cannot be recovered is said to be lost: a
-# trial until it is trained again, any other file once.
+# A document must have the digest that it is named by, and the rows of a trial that which the witness names. What cannot
+# be recovered is said to be lost: a trial until it is trained again, any other file once.
 
 REMEDIES: Mapping[str, tuple[Kind, str]] = {
     TRIALS: ("sealed", "the next `ablate run` of its space trains it again"),
@@ -143,7 +141,6 @@ REMEDIES: Mapping[str, tuple[Kind, str]] = {
     "tables": ("table", "`ablate judge` of the same table keeps it again"),
     "sources": ("source", "the next `ablate run` of its space with the same files brings it back"),
 }
-"""The kind of a loss, and what follows from it."""
 
 ROWS_SQL = """
     SELECT trial_id, 'row' AS kind, step, metric, address, value FROM metrics WHERE trial_id = $1
@@ -157,7 +154,7 @@ ROWS_SQL = """
 def file_faults(snapshot: Snapshot, stored: Stored, *, thorough: bool) -> Iterator[Fault]:
     """Find the kept files that are gone or damaged, replaced or unlisted, and a damaged witness.
 
-    `stored` is what the DuckDB file has. Unless `thorough`, only the sealed files that it lacks are read through.
+    Unless `thorough`, only the sealed files that the DuckDB file (`stored`) lacks are read through.
     """
     folder = snapshot.folder
     lost = {**dict(_gone(snapshot, stored)), **snapshot.lost, **dict(_damaged(snapshot, None if thorough else stored))}

@@ -2,8 +2,7 @@
 
 A document is KIND/DIGEST.json. That of a plan is PLAN.DIGEST.json, and replaces the file of that plan before it grew.
 What is on the disk is a result, whether the witness lists it or not. What the witness lists and the disk lacks, or has
-with another size or digest, is lost, and readers say so. The DuckDB file keeps copies of all but trials, whose rows it
-has: so what is lost can be brought back, with the digest that the witness names.
+with another size or digest, is lost; the DuckDB file has copies from which it can be brought back.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ class ForeignError(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt at a trial ended: the record that is both in its sealed file and in the witness.
+    """The ending of an attempt at a trial, both in its sealed file and in the witness.
 
-    `kind`, `step` and `detail` are those of its outcome. `digest` is the SHA-256 of its rows, clocks left out: same
-    digest, same bits. `began` and `ended` are seconds since 1970.
+    `kind`, `step` and `detail` are those of its outcome. `digest` is the SHA-256 of its rows, clocks left out. `began`
+    and `ended` are seconds since 1970.
     """
 
     trial: str

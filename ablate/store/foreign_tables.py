@@ -1,7 +1,6 @@
 """Foreign tables: runs that were trained elsewhere, from files, SQL, values of Python, logs of trainers, or trackers.
 
-A table keeps the positions of its cells, so that an error in one is shown at its line. Cells of CSV are text; others
-are as in their file, None where it has no value.
+A table keeps the positions of its cells, to show errors there. Cells of CSV are text; others as in their file, or None.
 """
 
 from __future__ import annotations
@@ -42,24 +41,22 @@ KINDS: Mapping[str, str] = {
 READERS = {CSV: "read_csv", JSON_LINES: "read_ndjson", PARQUET: "read_parquet"}
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 ROWS = "rows"
-"""The name of a file's table in SQL over it."""
 DELIMITERS = ",;\t|"
 MISSING = ("NAType", "NaTType")
 """The pandas types of a missing value."""
 NOT_UTF8 = "write it as UTF-8"
 MOST_ROWS = 3_000_000
-"""Rows of a table: more are refused, for Parquet before any of them is read. A million take half a gigabyte or so."""
+"""Rows of a table: more are refused, for Parquet before any is read. A million take half a gigabyte or so."""
 FEWER = "give fewer: one row for each run, or the last steps of each"
 BY_SQL = f"{FEWER}; --sql can choose them, for which the table is called rows"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: its name, its columns, its rows, and their positions.
+    """A table: its name, its columns, its rows, and the positions of cells.
 
-    `places` gives the position of a cell, by row and column from 0, where the table is from a text file; else None.
-    `nan_or_empty` says that NaN may stand for an empty cell, as in a pandas data frame. `delimiter` parts the cells of
-    a CSV.
+    `places` gives a cell's position, by row and column from 0, in a text file; else it is None. `nan_or_empty` says
+    that NaN may stand for an empty cell, as in pandas. `delimiter` parts the cells of a CSV.
     """
 
     name: str
@@ -283,7 +280,7 @@ def _add_doubled(key: str, line: str, source: Source, start: int, problems: Prob
 
 
 def _members(line: str) -> Iterator[tuple[str, tuple[int, int], tuple[int, int]]]:
-    """Yield the keys of a JSON object with the start and end of each key and of its value."""
+    """The keys of a JSON object with the start and end of each key and of its value."""
     decoder, at = json.JSONDecoder(), line.index("{") + 1
 
     def past(signs: str) -> int:
@@ -332,9 +329,8 @@ def _refuse_changes(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 # Logs of trainers as tables: a folder of them, the state of a Hugging Face trainer, event files of TensorBoard
 #
-# A row is a step of a run, with all that was logged at it; `run` is the path of the log in the folder, without what
-# all logs of a kind are called: `base-s1` for `base-s1.csv`, `base-s1/trainer_state.json` and
-# `base-s1/events.out.tfevents…`.
+# A row is a step of a run, with all that was logged at it; `run` is the path of the log without what all logs of a kind
+# are called: `base-s1` for `base-s1.csv` and `base-s1/trainer_state.json`.
 
 RUN, STEP = "run", "step"
 STATE, EVENTS = "trainer_state.json", "events.out.tfevents."
@@ -346,7 +342,6 @@ MOST_RECORD_BYTES = 64 << 20
 OF_ANY = {
     *("log", "logs", "metrics", "progress", "results", "history", "train", "training", "eval", "scalars", "stats")
 }
-"""The names of logs that say nothing of their run."""
 
 Steps: TypeAlias = Mapping[float, Mapping[str, JsonValue]]
 
@@ -354,9 +349,8 @@ Steps: TypeAlias = Mapping[float, Mapping[str, JsonValue]]
 def read_logs(folder: Path) -> Table:
     """Read all logs below a folder; InputError where there is none, or one cannot be read.
 
-    A run has the path of its log, or that of its folder where all logs have such names as `log.jsonl`, each in its own.
-    Event files within the folder of a run that has some of its own are left out, and counted: a writer puts
-    hyperparameters and scalars that are drawn together there.
+    A run has the path of its log, or of its folder where all logs have such names as `log.jsonl`. Event files below the
+    folder of a run that has some of its own are left out, and counted: writers put hyperparameters there.
     """
     paths = [path for path in sorted(folder.rglob("*")) if _is_log(path)]
     runs = {path.parent for path in paths if path.name.startswith(EVENTS)}
@@ -379,7 +373,6 @@ def read_logs(folder: Path) -> Table:
 
 
 def is_log(path: Path) -> bool:
-    """Return whether a file is a log of another form than a table."""
     return path.name == STATE or path.name.startswith(EVENTS)
 
 
@@ -460,7 +453,6 @@ def _event_records(path: Path) -> Iterator[bytes]:
 # `metrics.lr`). A metric that a run has not logged is None, one that it has logged as NaN is NaN.
 
 MOST_RUNS = 100_000
-"""Runs of a tracker: more are refused."""
 
 Parts: TypeAlias = Mapping[str, Mapping[str, str | float | None]]
 """The values of a run, by part (params, metrics, …) and name; those that belong to none, under the empty one."""

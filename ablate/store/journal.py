@@ -8,8 +8,7 @@ Each line of a segment is a list whose first word says what it is:
     ["checkpoint", step, crc32, bytes]      the state is in a file of its own, complete before this line is written
     ["outcome", kind, step, detail, ended]  the last line, just before the segment is sealed
 
-A checkpoint's line also marks a place: what is above it happened before the state was saved, and what is below happens
-again when the trial continues from it. So a trial continues by cutting its segment there, and no row is duplicated.
+A trial continues by cutting its segment behind a checkpoint's line: what is below it happens again.
 """
 
 from __future__ import annotations
@@ -160,9 +159,8 @@ def _number(value: float | str, path: Path) -> float:
 
 # Checkpoints, where a trial can continue from: `checkpoints/<trial>.<step>.pt`
 #
-# The training worker writes its states here, so on a cluster all nodes must share the folder. A state is written
-# completely before the driver's segment says so, and the one before it is deleted only after that; so at any moment
-# the last checkpoint that the segment names exists.
+# The training worker writes its states here, so on a cluster all nodes must share the folder. A state is complete
+# before the driver's segment names it, and the one before it is deleted only then: the last one named always exists.
 
 CHECKPOINTS = "checkpoints"
 CHECKPOINT_NAME = re.compile(r"(?P<trial>.+)\.(?P<step>\d+)\.pt")

@@ -1,13 +1,11 @@
 """Machines: the versions and kernels that may change the last bits of a number, and the time of a training step.
 
-A machine is known by what it computes: KERNELS is the digest of a few small kernels, and the processor's name, which
-says less and more than that, plays no part beside it. Trials of before recorded no kernels; they are paired by the
-name, also with later ones.
+A machine is known by the digest of a few small kernels (KERNELS) in place of its processor's name. Earlier trials
+recorded no kernels; they are paired by the name, also with later ones.
 
-What computes a trial's attention is kept with them, under ATTENTION: a trial does not continue from a checkpoint made
-with another operator. It need not be the same for two trials to be compared (`of_machine`), since it follows from the
-machine, its versions and the block: on one machine, a block with a map on the scores uses another backend than a block
-without, and the cost of that is part of the comparison. It is in `trials.attention`, beside `versions_id`.
+ATTENTION is what computes a trial's attention: a trial does not continue from a checkpoint made with another operator.
+It may differ between compared trials (`of_machine`), since it follows from machine, versions and block: the cost of
+another backend is part of the comparison. It is in `trials.attention`, beside `versions_id`.
 """
 
 from __future__ import annotations
@@ -38,10 +36,7 @@ KERNELS, CPU = "kernels", "cpu"
 
 
 def of_machine(versions: Mapping[str, str]) -> dict[str, str]:
-    """Return the versions of a trial that decide what it is paired with: same versions, same bits.
-
-    They depend on the machine alone; the processor's name is among them only where its kernels are not known.
-    """
+    """The versions that a trial is paired by; the processor's name only where its kernels are not known."""
     without = (ATTENTION, CPU) if KERNELS in versions else (ATTENTION,)
     return {name: version for name, version in versions.items() if name not in without}
 
@@ -57,10 +52,7 @@ def same_bits(now: Mapping[str, str], before: Mapping[str, str]) -> bool:
 
 
 def mixed(sets: Iterable[tuple[Mapping[str, str], str]]) -> tuple[str, ...]:
-    """Return a line for each version in which trials differ that are to be compared; none if all are alike.
-
-    Each set is the versions of one trial and what it is: `trial`, or `trial to run`.
-    """
+    """A line for each version in which trials differ; each set is a trial's versions and `trial` or `trial to run`."""
     counted = Counter((tuple(sorted(of_machine(versions).items())), what) for versions, what in sets)
     each = [(dict(versions), n, what) for (versions, what), n in counted.items()]
     unknown = sum(n for versions, n, _ in each if CPU in versions)
@@ -118,10 +110,9 @@ def _processor() -> str:
 
 # A machine's kernels: the digest of what it computes, remembered in `machines/` of a results folder
 #
-# Two processors of one name may compute other bits, and two of different names the same. So workers compute some
-# kernels (`execute.kernel_fingerprint`) and record the digest with their trials under KERNELS. It is remembered by
-# all that decides it (`key`), so that planning can tell without importing torch whether trials to run would be paired
-# with known ones.
+# Two processors of one name may compute other bits. So workers compute some kernels (`execute.kernel_fingerprint`) and
+# record the digest with their trials. It is remembered by all that decides it (`key`), so that planning can tell
+# without importing torch whether trials to run would be paired with known ones.
 
 FOLDER = "machines"
 VARIABLES = ("ATEN_", "MKL_", "ONEDNN_", "DNNL_", "OMP_", "NVIDIA_TF32_")
@@ -202,8 +193,6 @@ def _lines(path: str | Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The conditions that a step's time depends on besides the model, as the space declares them."""
-
     batch: int
     dtype: str
     threads: int
@@ -213,10 +202,9 @@ class Conditions:
 class Paces:
     """Models that were measured together, on one `machine` (versions and device).
 
-    `seconds` per training step, by model; each was compared with `reference` step by step. `anew`: earlier measurements
-    were to be repeated. `unmeasured` are models that completed no step, and why; they get the reference's time.
-    `middles` are the quartiles of the ratios to the reference, by model, for models measured in pairs of steps. `at` is
-    seconds since 1970.
+    `seconds` per training step are by model; each was compared with `reference` step by step. `anew` repeats earlier
+    measurements. `unmeasured` models completed no step, and why; they get the reference's time. `middles` are quartiles
+    of the ratios to the reference, for models measured in pairs of steps. `at` is seconds since 1970.
     """
 
     reference: str
@@ -230,7 +218,6 @@ class Paces:
 
 
 PACES = TypeAdapter(Paces)
-"""Reads a document; fields that a newer version adds are ignored."""
 
 
 def record_paces(folder: Path, paces: Paces) -> None:

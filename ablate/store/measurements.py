@@ -1,7 +1,6 @@
 """Measurements: the numbers of trials that have ended or go on, how long they took, and how much they vary by noise.
 
-A trial's rows are summed up by the statement that fills the table `summaries`, so that a number has one definition
-wherever it is read.
+A trial's rows are summed up by the statement that fills the table `summaries`: one definition of each number.
 """
 
 from __future__ import annotations
@@ -214,7 +213,7 @@ def noise_of(folder: Path, plan: Plan, judge: Judge) -> PlanNoise:
 
 
 def _floor_of_edits(metric: str, judged: Judged, rows: list[tuple[str, float, float]], plan: Plan) -> list[Floor]:
-    """Return the floor from pairs of the baseline's edits: the plan's own, else all; none where there are too few."""
+    """The floor from pairs of the baseline's edits: the plan's own, else all; none where there are too few."""
     log, base = judged.scale == "log", plan.variant(plan.baseline).name
     of: dict[str, list[tuple[float, float]]] = {}
     for variant, before, after in rows:

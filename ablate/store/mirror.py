@@ -1,25 +1,19 @@
 """Mirror of the results in MLflow: an experiment for each space's current plan, a run for each of its ended trials.
 
-`mirror` brings it up to date, `examine` reports what is wrong with it, `rebuild` recreates it, `serve` shows it.
 `mlflow.jsonl` has a line for each update of an experiment, to know when nothing is new: then MLflow, which takes
-seconds to import, is not touched in the results folder's own mirror. A server is always queried, since it may have been
-emptied. Decisions and their reasons:
+seconds to import, is not touched. A server is always queried, since it may have been emptied. Decisions:
 
-- *A divergence is a result*: its run is FINISHED in MLflow, and easy to find by its name (`op seed 1 diverged`), its
-  tag `status` and the metric `diverged`, whose mean over a group is the share of seeds that diverged. MLflow's red
-  FAILED is kept for trials without a result: bug, out_of_memory, timeout, lost.
-- *Means must be those of the verdicts*: numbers that MLflow averages over a group exist in finished trials alone, and
-  what is compared as a ratio needs a geometric mean. So each run of a variant has the variant's own numbers, whose
-  average is the number itself (`mean.…`, `difference.…`). A curve is shown up to its last step, so `eval_loss` is the
-  curve, and `final_eval_loss` what is judged.
-- *Verdicts name the group*: MLflow's groups show numbers and no text except the tag that they are grouped by.
-- *Per-layer series stay in DuckDB*: hundreds of series in a run are more than MLflow's pages can handle. Their extreme
-  over all parts at each step is shown (`max.kurtosis`).
-- *Nothing is remembered that can be queried*: each run carries a digest of what it shows, and an experiment is compared
-  with that, run by run. `mlflow.jsonl` only saves the query where nothing is new, so it may be lost. A process killed
-  half-way leaves a run that is still RUNNING, which the next one removes.
-- *What a person deletes by hand stays deleted* until its trial changes. What the mirror itself removes is deleted in
-  MLflow's own way, so a space that returns to an earlier plan gets its old runs back, with their ids.
+- *A divergence is a result*: its run is FINISHED, found by its name (`op seed 1 diverged`), its tag `status` and the
+  metric `diverged`. MLflow's red FAILED is kept for trials without a result: bug, out_of_memory, timeout, lost.
+- *Means must be those of the verdicts*, also geometric ones: so each run of a variant has the variant's own numbers,
+  whose average is the number itself (`mean.…`, `difference.…`). `eval_loss` is a curve, `final_eval_loss` is judged.
+- *Verdicts name the group*: MLflow's groups show no text except the tag that they are grouped by.
+- *Per-layer series stay in DuckDB*: they are too many for MLflow's pages. Their extreme over all parts at each step is
+  shown (`max.kurtosis`).
+- *Nothing is remembered that can be queried*: each run carries a digest of what it shows, and `mlflow.jsonl` may be
+  lost. A process killed half-way leaves a run that is still RUNNING, which the next one removes.
+- *What a person deletes by hand stays deleted* until its trial changes. The mirror deletes in MLflow's own way, so a
+  space that returns to an earlier plan gets its old runs back.
 - *A tracking server may be shared*: runs sent from another results folder are never touched, and a run that is
   already there is not sent again.
 """
@@ -101,7 +95,6 @@ class Texts(Mapping[str, str]):
         return len(self._all)
 
     def __reduce__(self) -> tuple[type[Texts], tuple[Mapping[str, str], Callable[[], Mapping[str, str]]]]:
-        """Pickle it with all texts made."""
         return Texts, (self.told, partial(dict, self.drawn()))
 
 
@@ -109,8 +102,8 @@ class Texts(Mapping[str, str]):
 class Sent:
     """A line of `mlflow.jsonl`: the last state sent of a space.
 
-    `experiment` and `created` tell the experiment from a later one of the same name. `page` and `report` are digests,
-    `verdicts` is the id of the run with the report; `folder` is where the results folder was: paths depend on it.
+    `created` tells the experiment from a later one of the same name. `page` and `report` are digests, `verdicts` is the
+    id of the run with the report; `folder` is where the results folder was, since paths depend on it.
     """
 
     destination: str
@@ -148,10 +141,9 @@ def mirror(
 ) -> Mirrored:
     """Bring MLflow up to date with the results: `<folder>/mlflow.db`, or the tracking server at `uri`.
 
-    Needs the folder's lock (it is the only writer) and a refreshed `ablate.duckdb`. `reports` has the verdicts of
-    spaces, as texts by file name; a space without one keeps what is there. `known` is what `mirror_ended` has found
-    there. Repeating it has no effect, also after a crash half-way. Raises RefusedError, which costs no result, where
-    MLflow cannot be reached or fails, and InputError for an invalid `uri`.
+    Needs the folder's lock and a refreshed `ablate.duckdb`. `reports` has the verdicts of spaces, as texts by file
+    name; a space without one keeps what is there. `known` is what `mirror_ended` has found there. Repeating it has no
+    effect. RefusedError, which costs no result, where MLflow fails; InputError for an invalid `uri`.
     """
     update = _Update(folder, uri, reports, read_pages(folder), {} if known is None else known)
     if update.pages and update.needs_new_store():
@@ -186,9 +178,8 @@ def mirror_ended(
 def rebuild(folder: Path, *, reports: Reports | None = None, known: Experiments | None = None) -> Mirrored:
     """Recreate the results folder's own store, whatever state it is in; what was deleted by hand comes back, too.
 
-    It is made beside the old one and replaces it atomically; `ablate ui` shows it when the page is reloaded, another
-    server perhaps only after a restart. A space without a report in `reports` keeps its old one. What people added in
-    MLflow (tags, notes, files) is lost. Has the requirements and errors of `mirror`; `known` is forgotten.
+    It is made beside the old one and replaces it atomically. A space without a report keeps its old one. What people
+    added in MLflow (tags, notes, files) is lost. Has the requirements and errors of `mirror`; `known` is forgotten.
     """
     update, files = _Update(folder, None, reports, read_pages(folder), {}), folder / ARTIFACTS
     for space, sent in update.before.items():  # the store need not be readable, but the files of its reports are there
@@ -284,11 +275,7 @@ def _lines_sent(folder: Path) -> Iterator[Sent]:
 
 
 def identity(folder: Path) -> str:
-    """Return the identity of a results folder's runs where several folders send theirs: a hash of its first plan.
-
-    It is as durable as the plans: the folder may be moved, used in another container, or lose `mlflow.jsonl`. One that
-    an earlier version began is still identified by its first outcome.
-    """
+    """The identity of a results folder's runs: a hash of its first plan, or first outcome in earlier versions."""
     for begun in (folder / snapshot.EARLIER / snapshot.EARLIER_OUTCOMES, folder / snapshot.EARLIER_OUTCOMES):
         if begun.exists():
             with begun.open("rb") as file:
@@ -362,9 +349,8 @@ def _faults(client: Any, destination: Destination, page: Page) -> Iterator[Findi
 
 # `ablate ui`: MLflow's own server over a results folder's mirror, for this machine alone, until Ctrl-C
 #
-# It binds 127.0.0.1 and nothing else. What MLflow would start beside it (job runners, a store for uploads, telemetry)
-# stays off. The server is a child in a process group of its own, so that Ctrl-C reaches us first and nothing is left
-# behind; on Linux it also ends when we are killed.
+# It binds 127.0.0.1 and nothing else; job runners, uploads and telemetry stay off. The server has a process group of
+# its own, so that Ctrl-C reaches us first; on Linux it also ends when we are killed.
 
 HOST, PORT = "127.0.0.1", 5000
 HOST_NAMES = (HOST, "localhost")
@@ -378,10 +364,9 @@ Say = Callable[[str], None]
 
 
 def serve(folder: Path, *, port: int = PORT, browse: bool = False, say: Say = print) -> None:
-    """Serve `<folder>/mlflow.db` until Ctrl-C or SIGTERM, then return.
+    """Serve `<folder>/mlflow.db` until Ctrl-C or SIGTERM; RefusedError without runs or if the server does not start.
 
-    A `port` that is taken (or 0) is replaced by a free one; `say` is told so, and the addresses. `browse` opens the
-    first address in a browser. Raises RefusedError where there are no runs yet or the server does not start.
+    A `port` that is taken (or 0) is replaced by a free one, which `say` is told. `browse` opens a browser.
     """
     elsewhere = [(f"{space} on {where}", address(sent)) for (where, space), sent in sent_elsewhere(folder).items()]
     if not (folder / STORE).exists():

@@ -1,8 +1,7 @@
 """Client of MLflow: the connection to a destination of runs, and one experiment there that is brought up to date.
 
-MLflow is imported late, without its messages or its telemetry. This is the only place that knows how a destination of
-runs is written (a URI) and which part of it may be shown. A results folder's own store is a SQLite file, moved into
-place when it is complete, with the files of its runs beside it.
+MLflow is imported late, without its messages or its telemetry. Only this file knows how a destination is written (a
+URI) and which part of it may be shown.
 """
 
 from __future__ import annotations
@@ -131,10 +130,7 @@ def connected(destination: Destination) -> Iterator[Any]:
 
 
 def _check_database(path: Path) -> None:
-    """Raise sqlite3.DatabaseError for a file that is no database, which MLflow would try to open for 100 seconds.
-
-    A database that is locked may be free again when MLflow opens it, and is left to it.
-    """
+    """Raise sqlite3.DatabaseError for a file that is no database, which MLflow would try to open for 100 seconds."""
     if path.exists():
         with closing(sqlite3.connect(path)) as connection:
             try:
@@ -187,8 +183,7 @@ def new_store(folder: Path) -> Iterator[Any]:
 def unsynced() -> Iterator[None]:
     """Keep SQLite from waiting for the disk at each of the six transactions per run.
 
-    A killed process loses nothing: the system has what it wrote. Only if the machine itself stops may the file be
-    damaged, so it is either not in place yet, or `in_place` keeps a mark beside it.
+    If the machine stops, the file may be damaged: it is not in place yet, or `in_place` keeps a mark beside it.
     """
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
@@ -207,7 +202,7 @@ def unsynced() -> Iterator[None]:
 def in_place(destination: Destination) -> Iterator[None]:
     """Write to the existing store; the results folder's own is synced once, at the end.
 
-    Until then a mark beside it identifies the boot of the machine, to detect that the machine stopped in between.
+    Until then a mark beside it identifies the boot of the machine.
     """
     if not destination.embedded:
         yield
@@ -245,7 +240,6 @@ def _machine_start() -> str:
 RESULTS, REMOVED, ANSWER = "ablate.results", "ablate.removed", "ablate.answer"
 """Further tags of a run: the results folder it is from, whether the mirror deleted it, a hash of the answer shown."""
 RUN_NAME = "mlflow.runName"
-"""The tag in which MLflow keeps the name of a run."""
 VERDICTS = "verdicts"
 """The kind, and the name, of the run that holds a report."""
 METRICS_AT_ONCE, PARAMS_AT_ONCE, ENTITIES_AT_ONCE = 1000, 100, 1000
@@ -257,11 +251,9 @@ PAGE_NOTE_LENGTH = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MlflowRunState:
-    """The state of a run in MLflow, as far as the update needs it.
+    """The state of a run in MLflow; `results` is the results folder it is from, `note` the description of verdicts.
 
-    `id` is MLflow's. `results` is the results folder it is from, `note` its description, for a run with verdicts only.
-    `answers` are the names of the numbers and verdicts of its answer, whose hash is `answer`. `tags` and `params` are
-    all that it has.
+    `answers` are the names of the numbers and verdicts of its answer, whose hash is `answer`.
     """
 
     id: str
@@ -339,8 +331,7 @@ def runs_there(client: Any, experiment: str) -> Iterator[MlflowRunState]:
 class MirrorDifference:
     """The difference between an experiment and its page: runs to send, and existing runs to restore or to remove.
 
-    `answer` has the runs that are right except for texts and the answer they show, `by_hand` those that a person has
-    deleted; `verdicts` is the run that holds the report, if there is one.
+    `answer` has the runs that are right except for texts and their answer, `by_hand` those that a person has deleted.
     """
 
     send: tuple[MlflowRun, ...]
@@ -385,10 +376,7 @@ def _shows(run: MlflowRunState, wanted: MlflowRun | None, mine: str) -> bool:
 
 @dataclass(slots=True)
 class MlflowExperiment:
-    """One space in MLflow: the experiment, and its runs by their ids, kept up to date as they are sent.
-
-    Queried once: while the results folder, whose identity is `mine`, is locked, nobody else sends its runs.
-    """
+    """One space in MLflow, queried once: while the results folder `mine` is locked, nobody else sends its runs."""
 
     client: Any
     folder: Path
@@ -399,10 +387,7 @@ class MlflowExperiment:
     runs: dict[str, MlflowRunState]
 
     def send(self, page: Page, *, whole: bool = True) -> MirrorDifference:
-        """Remove, restore, send and complete runs; repeating it has no effect, also after a crash half-way.
-
-        A page that is not `whole` has some of the space's trials, and runs of others stay as they are.
-        """
+        """Remove, restore, send and complete runs; of a page that is not `whole`, other runs stay. Repeatable."""
         trials = page.by_trial
         todo = compare_runs(page, (run for run in self.runs.values() if whole or run.trial in trials), self.mine)
         for run in todo.remove:

@@ -41,11 +41,8 @@ from ablate.store.projection import DATABASE, is_ours, reading
 # Pages, read from the DuckDB file: a page for each space, the runs of its trials, their numbers
 
 TRIAL, ATTEMPT, KIND, DIGEST = "ablate.trial", "ablate.attempt", "ablate.kind", "ablate.digest"
-"""Tags by which the mirror recognises its own runs: the trial, its attempt, what the run holds (`trial`, or `verdicts`
-for a report), and a hash of all that is shown, except for the answer.
-"""
+"""Tags of the mirror's runs: trial, attempt, kind (`trial` or `verdicts`), a hash of all shown but the answer."""
 NOTE, COLOUR = "mlflow.note.content", "mlflow.runColor"
-"""Tags that MLflow's pages read."""
 
 CURVES = ("train_loss", "eval_loss", "eval_bits_per_byte")
 EXTREMES: Mapping[str, str] = {
@@ -64,8 +61,7 @@ FINALS = """
         'peak_eval_loss', 'peak_eval_bits_per_byte', 'peak_train_loss', 'peak_learning_rate'))
     OR name IN (SELECT unnest(json_keys(resolved, '$.judge.metrics')) FROM spaces WHERE resolved IS NOT NULL)
 """
-"""Numbers of the view `numbers` that finished trials show: losses, the largest value of every probe metric, and
-whatever a space judges. A number that is also a curve is `final_…`."""
+"""Numbers of the view `numbers` that finished trials show; one that is also a curve is `final_…`."""
 DIVERGED = "seeds_diverged"
 """0 or 1 for a run; its mean over a group is the share of seeds that diverged."""
 NOT_PARAMS = frozenset({"trial", "variant", "folder", "conditions"})
@@ -326,8 +322,7 @@ def read_points(folder: Path, trials: Collection[str]) -> dict[str, list[Point]]
 
 # Saved views of an experiment's runs page, as MLflow's own button `Views` lists them: columns, groups and charts
 #
-# MLflow keeps a view in a tag of the experiment, in an undocumented form, seen in 3.17.2. A page that cannot read a
-# view says so and shows its default, so only convenience depends on it.
+# MLflow keeps a view in a tag of the experiment, in an undocumented form, seen in 3.17.2; other pages show a default.
 
 VIEW_TAG = "mlflow.sharedViewState."
 PAGE_KIND = {"mlflow.experimentKind": "custom_model_development"}
@@ -335,7 +330,6 @@ PAGE_KIND = {"mlflow.experimentKind": "custom_model_development"}
 VARIANTS_VIEW, TRIALS_VIEW = "ablate-variants", "ablate-trials"
 VIEWS = {VARIANTS_VIEW: "Variants: means over seeds", TRIALS_VIEW: "Trials, one by one"}
 NAME_COLUMN, CLOCK_COLUMNS = "attributes.`Run Name`", ("runDateAndNestInfo", "duration")
-"""The columns that are always there, by the page's names."""
 PIXELS = 8
 GROUPS = 100
 """Number of groups that are closed at first; a page shows a hundred runs before `Load more`."""
@@ -388,10 +382,9 @@ def view_tags(page: Page) -> dict[str, str]:
 
 
 def view_links(experiment: str, verdicts: str = "", root: str = "") -> list[tuple[str, str]]:
-    """Return the name and address of each view of an experiment, and of its run `verdicts`.
+    """The name and address of each view of an experiment, and of its run `verdicts`, below `root` or relative.
 
-    Addresses are below `root`, or relative for a text within MLflow's pages. Without `workflowType` the page opens on
-    an empty overview.
+    Without `workflowType` the page opens on an empty overview.
     """
     base = f"{root}#/experiments/{experiment}/runs"
     kind = "workflowType=machine_learning"

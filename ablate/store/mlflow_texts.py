@@ -187,9 +187,8 @@ def ending_text(status: str, step: int, detail: str | None) -> str:
 #     difference_high.eval_loss
 #     verdict.eval_loss            a tag: better, worse, equivalent, undecided, …
 #
-# MLflow's groups average numbers and drop texts. So each run of a variant has the numbers of the variant, whose
-# average is the number itself, and its verdicts are in the tag that runs are grouped by, which names the group: `op:
-# better, better, undecided`, in the order in which the metrics are judged and stand in the columns.
+# MLflow's groups average numbers and drop texts. So each run of a variant has the variant's numbers, and its verdicts
+# are in the tag that names the group: `op: better, better, undecided`, in the order of the metrics.
 
 MEAN, DIFFERENCE, LOW, HIGH, VERDICT = "mean", "difference", "difference_low", "difference_high", "verdict"
 NUMBERS = (MEAN, DIFFERENCE, LOW, HIGH)
@@ -224,7 +223,6 @@ JOIN numbers n ON n.trial_id = m.trial_id
 WHERE m.split IS NOT DISTINCT FROM 'verdict' OR NOT coalesce(m.confirmed, false)
 GROUP BY m.space, m.variant_id, n.name
 """
-"""Means over the same seeds as in `leaderboard`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,7 +312,7 @@ class Page:
 
 
 class SpaceVerdicts:
-    """The verdicts on the current plan of a space: the scale of each judged metric and, by variant id, what was found.
+    """The verdicts on the current plan of a space: the scale of each metric and the findings by variant id.
 
     `metrics` are numbers by their names in MLflow, `words` verdicts by metric, `intervals` describe those shown.
     """

@@ -1,8 +1,7 @@
 """The readings of a space's page: curves over its seeds, paired differences, values by layer, gains, endings.
 
-Only the given trials are queried, so that trials of tuning and of other spaces stay out of it, also while a run is
-writing. A curve measured at more steps than a plot can show is thinned to evenly spaced ones, the first and the last
-included, and says how many there were.
+Only the given trials are queried, so that trials of tuning and of other spaces stay out of it. A curve of more steps
+than a plot can show is thinned to evenly spaced ones, and says how many there were.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ OF_HEADS = "gain_of_head"
 class MetricCurve:
     """A metric of a variant against the step, over the `n` seeds with a finite value there, `lost` without one.
 
-    `of` is what a seed's value is: `whole` the model's own number, `mean` or `largest` over the parts measured, or the
-    address of one part. `mean` and `sd` are over seeds; `log_mean` and `log_sd` those of natural logarithms, None where
-    a value is not above zero. The sd of one seed is None. `measured` is the number of steps it was measured at.
+    `of` is `whole` (the model's own number), `mean` or `largest` over the parts measured, or the address of one part.
+    `mean` and `sd` are over seeds; `log_mean` and `log_sd` those of natural logarithms, None where a value is not above
+    zero. The sd of one seed is None. `measured` is the number of steps it was measured at.
     """
 
     variant: str
@@ -72,9 +71,8 @@ class DifferenceCurve:
     """A variant's differences in a metric from the baseline against the step: mean and sd over `n` seeds.
 
     d(seed) = y_variant(seed) - y_baseline(seed), or log(y_variant / y_baseline) if `log`, for seeds where both have a
-    finite value at that step (above zero where logarithms are taken).
-
-    `over` says how a seed's values are combined over parts. `measured` is the number of steps it was measured at.
+    finite value at that step (above zero for logarithms). `over` combines a seed's values over parts; `measured` is the
+    number of steps.
     """
 
     variant: str
@@ -103,8 +101,8 @@ class Kernel:
 class StreamReading:
     """A quantity of the stream at an address, over the `n` seeds of a variant, as in the view `streams`.
 
-    It is before the first step or, where trials finished, the last one; `step` is the largest. `sd` is between seeds,
-    None of one; `values` are those of the trials. A value that is not finite does not count.
+    It is before the first step or, where trials finished, the last one. `sd` is between seeds, None of one; `values`
+    are those of the trials. A value that is not finite does not count.
     """
 
     variant: str
@@ -121,8 +119,8 @@ class StreamReading:
 class TrialEnd:
     """The end of a trial, with the status as in `trials.status`.
 
-    `address` is the first part that was not finite, where that is known; `seconds` are from its start to its end, None
-    until then; `spaces` is how many spaces it belongs to. `at` is when it ended, in seconds since 1970.
+    `address` is the first part that was not finite; `seconds` are from its start to its end, None until then; `spaces`
+    is how many it belongs to. `at` is when it ended, in seconds since 1970.
     """
 
     trial_id: str
@@ -143,9 +141,9 @@ Trials = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The measurements that a page shows, in one consistent state.
+    """The measurements of a page, in one consistent state.
 
-    `versions` maps `versions_id` to the versions that trials ran with, `definitions` a metric's name to its meaning.
+    `versions` maps `versions_id` to the versions of trials, `definitions` a metric's name to its meaning.
     """
 
     curves: tuple[MetricCurve, ...]

@@ -40,7 +40,6 @@ OF_SPACES: tuple[str, ...] = (
     *("plan_definitions", "plan_forecasts", "plan_forecast_layers", "judged", "sizes"),
     *("questions", "accounts", "claims", "judged_runs"),
 )
-"""The tables that are filled from the documents of spaces."""
 
 COUNTED = ("better", "worse", "higher", "lower", "equivalent", "undecided", "diverged")
 """The verdicts that the table `questions` counts; better_by_rank counts as better, and so on."""
@@ -51,9 +50,9 @@ State: TypeAlias = tuple[str, int, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The content of a database: the mark of the snapshot that it was filled from, and each trial's state.
+    """The content of a database: the mark of its snapshot, each trial's state, the `names` of files by space.
 
-    `names` has the names of the files of each space (of none: ""). `bare` are trials whose specification it lacks.
+    `bare` are trials whose specification it lacks.
     """
 
     mark: str = ""
@@ -66,8 +65,8 @@ class Stored:
 class Changes:
     """Rows of every table for the spaces and trials that differ, and where the rest of their rows are.
 
-    Metrics and summaries are filled from rows: those of ended trials are in sealed `files`, those of `live` trials have
-    been read. `lost` maps files that are gone or damaged to what is wrong with them: their trials have no rows here.
+    Rows of ended trials are in sealed `files`, those of `live` trials have been read. `lost` maps files that are gone
+    or damaged to their faults: their trials have no rows here.
     """
 
     spaces: Sequence[str]
@@ -82,7 +81,7 @@ class Changes:
 
 
 def changes(snapshot: Snapshot, stored: Stored, *, live: bool = False) -> Changes:
-    """Return the rows that `stored` lacks of a snapshot. With `live`, those of open trials are among them.
+    """The rows that `stored` lacks of a snapshot; with `live`, also those of open trials.
 
     Every byte of the sealed files to load is read, so that a damaged one affects its own trial alone.
     """

@@ -46,9 +46,8 @@ FORECAST = TypeAdapter(Forecast)
 def reusable_forecasts(folder: Path, space: str, resolved: object) -> dict[tuple[str, str], Forecast]:
     """Read the forecasts that a plan need not make, by a trial and its variant.
 
-    Those of other plans are left out where another version of the theory made them. Those that were kept with the plan
-    itself, which asks for the same `resolved` space, stay what was forecast when it was first run: its rows are not
-    overwritten.
+    Those of other plans are left out where another version of the theory made them; those of the plan itself (with the
+    same `resolved` space) stay, since its rows are not overwritten.
     """
     plan = plan_id(space, asked=digest(resolved))
     every = Snapshot(folder).plans.of_space.get(space, ())
@@ -61,10 +60,7 @@ def reusable_forecasts(folder: Path, space: str, resolved: object) -> dict[tuple
 
 
 def kept_forecasts(folder: Path, space: str) -> dict[tuple[str, str], Forecast]:
-    """Read the forecasts of a space's plans, by a trial and its variant; where there are several, the latest.
-
-    A trial's id holds the model, its sizes and the text, so that a variant with the same trial has the same forecast.
-    """
+    """Read the forecasts of a space's plans, by a trial and its variant; where there are several, the latest."""
     forecasts: dict[tuple[str, str], Forecast] = {}
     for kept in Snapshot(folder).plans.of_space.get(space, ()):
         forecasts.update(_forecasts(kept.document))
@@ -92,19 +88,16 @@ def forecast_of(variant: VariantDocument) -> Forecast:
 
 # Stamps of claims: when a folder first kept each one, and when it first had results of what it is about
 #
-# A claim is what stands in one item of `judge: {expect: …}`, about variants as they are trained: it is the same claim
-# at other seeds, and in another space if its variants are the same there. In one space variants of one name are the
-# same, so that a profile with other sizes does not make it another claim. Results count at whatever seeds, profile
-# and plan, of trials whose files are gone as far as the witness lists them, and of the first attempt at each.
-#
-# The date of a plan is written with it before any of its trials begins, and never changed.
+# A claim is an item of `judge: {expect: …}`, the same at other seeds, and in another space if its variants are the same
+# there. In one space variants of one name are the same, whatever the profile. Results count at whatever seeds, profile
+# and plan, also of lost trials that the witness lists, and of the first attempt at each. The date of a plan is written
+# before any of its trials begins, and never changed.
 
 NOT_OF_THE_QUESTION = ("profiles", "trials")
 """Keys of a resolved space that say nothing of a claim: profiles that were not chosen, and a mark of the store."""
 CLAIMS = ("judge", "expect")
 NO_STATEMENT = ("of", "order", "equivalent", "by")
-"""The keys of a claim that name variants or edits, which another space may call otherwise, and the size that its power
-is reported for, which has no part in the verdict."""
+"""Keys of a claim that are no statement: names, which another space may call otherwise, and the size of its power."""
 NOTHING = "none"
 
 Claim: TypeAlias = JsonObject
@@ -115,8 +108,7 @@ Claim: TypeAlias = JsonObject
 class ContrastSides:
     """The variants (ids) that enter a comparison with a minus and those with a plus.
 
-    It is known once `each` side has a result, or `every` variant (an interaction says nothing before), or as many
-    `rows` as a correlation takes.
+    It is known once `each` side has a result, or `every` variant, or as many `rows` as a correlation takes.
     """
 
     minus: frozenset[str]
@@ -130,8 +122,6 @@ class ContrastSides:
 
 @dataclass(frozen=True, slots=True)
 class FirstResult:
-    """A moment, and the space whose trial ended then."""
-
     at: float
     space: str
 

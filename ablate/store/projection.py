@@ -42,7 +42,6 @@ KEYS: Mapping[str, str] = {
     **dict.fromkeys(["trials", "metrics", "summaries", "timings"], "trial_id"),
     "versions": "versions_id",
 }
-"""For each table, the key by which its rows are replaced."""
 
 OF_ROWS = ("metrics", "summaries", "timings")
 """The large tables: most changed trials have no rows in them yet, and then they are not searched."""
@@ -143,7 +142,7 @@ def _empty() -> bytes:
 def put_damaged_aside(folder: Path, say: Say) -> bool:
     """Read every block of the DuckDB file and put the file aside if one is damaged; return whether it was.
 
-    DuckDB verifies the checksum of a block only when reading it: copying the file copies a damaged block unnoticed.
+    DuckDB verifies a block only when reading it: copying the file copies a damaged one unnoticed.
     """
     path = folder / DATABASE
     if not path.exists():
@@ -194,7 +193,7 @@ def changing(path: Path, unfinished: Path, option: str = "--results") -> Iterato
 def read_stored(path: Path, say: Say | None = None) -> Stored:
     """Read the state of a DuckDB file; nothing if it is missing, has another schema, or cannot be read.
 
-    `say` is told of a program that has it open for writing, whose changes are lost when the file is replaced.
+    `say` is told of a program that has it open for writing: its changes will be lost.
     """
     if not path.exists():
         return Stored()
@@ -286,10 +285,9 @@ def is_ours(connection: duckdb.DuckDBPyConnection, schema: str = "main") -> bool
         return False
 
 
-# Changes loaded into its tables: old rows out, new rows in. Rows are exposed as a table `incoming`, a few million at a
-# time, and go from there into `metrics`, `timings` and `summaries`. A batch is ordered by metric, so that DuckDB, which
-# knows the range of each block of a column, reads a tenth of `metrics` for one of ten. Each batch is its own
-# transaction: a single one would keep all of them in memory, and readers never see a part anyway.
+# Changes loaded into its tables: rows are exposed as a table `incoming`, a few million at a time. A batch is ordered by
+# metric, so that DuckDB, which knows the range of each block, reads a tenth of `metrics` for one of ten. Each batch is
+# its own transaction: a single one would keep all in memory, and readers never see a part anyway.
 
 
 def load(connection: duckdb.DuckDBPyConnection, changes: Changes) -> None:

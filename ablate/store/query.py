@@ -1,8 +1,7 @@
 """Queries: SQL over a results folder, read-only by default, also while a run is writing; and those of the cookbook.
 
-What the DuckDB file lacks so far (running trials, trials just sealed, a new plan) is added to a temporary copy of it,
-which is read in its place. No connection can reach another file, load an extension or change a setting; nor can a
-writable one, which changes a copy, too.
+What the DuckDB file lacks so far (running trials, a new plan) is added to a temporary copy, which is read in its place.
+No connection, also a writable one, can reach another file, load an extension or change a setting.
 """
 
 from __future__ import annotations
@@ -79,13 +78,11 @@ def query_each(
     say: Say = warn,
     several: bool = True,
 ) -> tuple[QueryResult, ...]:
-    """Return the result of each statement of `sql`, with values for its `$names` in `parameters`.
+    """The result of each statement of `sql`; without `several`, more than one is an InputError before any is executed.
 
-    If there may not be `several` statements, that is an InputError before any is executed.
-
-    `writable` lets it change the DuckDB file, which needs the folder's lock: the user's own tables and views are kept
-    when the file is refreshed, changes to ours last until the trial or space is written again. An error in the SQL is
-    an InputError with DuckDB's message, and so is a folder without results. `say` is told of trials that are left out.
+    `writable` lets it change the DuckDB file, which needs the folder's lock: the user's own tables and views stay when
+    the file is refreshed, changes to ours last until the trial or space is written again. An error in the SQL is an
+    InputError with DuckDB's message, and so is a folder without results. `say` is told of trials that are left out.
     """
     _refuse_broken(sql, *(str(value) for value in (parameters or {}).values()))
     files.check_results(folder)

@@ -18,6 +18,7 @@ from ablate.grammar.named_files import portable
 from ablate.plan.plan import Comparison, Factors, LadderStep, PlannedLadder, VariedFactor
 from ablate.store import files
 from ablate.store.documents import (
+    ComparisonDocument,
     JudgementFile,
     PackedSpecifications,
     PlanDocument,
@@ -35,8 +36,7 @@ from ablate.verdict.experiment import Seed
 
 # Plans: what was asked, with every trial's specification
 #
-# The plan of a space with the largest number is its current one: the last that was requested. Specifications of a
-# plan differ in few places, so each distinct value of each key is written once.
+# The plan of a space with the largest number is its current one. Distinct values of specifications are written once.
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _ladder(kept: JsonObject) -> PlannedLadder:
     return PlannedLadder(**known | {"steps": tuple(LadderStep(**frozen(step)) for step in known["steps"])})
 
 
-def frozen(document: Mapping[str, Any]) -> dict[str, Any]:
+def frozen(document: ComparisonDocument | JsonObject) -> dict[str, Any]:
     return {name: _tuples(value) for name, value in document.items()}
 
 
@@ -165,11 +165,10 @@ def _tuples(value: Any) -> Any:
 class Request:
     """A run as it was requested: the space's name and file, the settings that override it, and where its trials ran.
 
-    `place` has the options of the executor: the document of `execute.executor_options.ExecutorOptions`. `mirror` is
-    whether to mirror to MLflow, or where (a URI without secrets). `path` and `plugins` are absolute, to find the files
-    again, and never shown: `typed` are the same files as a command names them, the space first. `at` is seconds since
-    1970. `commit` is that of the repository that the file is in, if any. `source` is the digest of the space's text,
-    `packages` that of the list of all installed packages, kept among the sources.
+    `place` is the document of `execute.executor_options.ExecutorOptions`. `mirror` is whether to mirror to MLflow, or
+    where (a URI without secrets). `path` and `plugins` are absolute and never shown: `typed` are the same files as a
+    command names them, the space first. `at` is seconds since 1970. `commit` is that of the file's repository. `source`
+    is the digest of the space's text, `packages` that of the list of installed packages, kept among the sources.
     """
 
     space: str
@@ -178,7 +177,7 @@ class Request:
     settings: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
     typed: tuple[str, ...] = ()
-    place: Mapping[str, object] = field(default_factory=dict)
+    place: Mapping[str, str | int | float] = field(default_factory=dict)
     mirror: bool | str = True
     commit: str | None = None
     source: str = ""
@@ -199,7 +198,6 @@ class Request:
 
 
 REQUEST = TypeAdapter(Request)
-"""Reads a document; fields that a newer version adds are ignored."""
 
 
 def record_request(folder: Path, request: Request) -> str | None:
@@ -245,16 +243,12 @@ def status_command(folder: Path) -> str:
     return f"ablate status --results {shlex.quote(str(folder))}"
 
 
-# Judgements: a file each, with verdicts on a plan and how often its questions were asked
+# Judgements: a file each, with verdicts on a plan (the latest count) and how often its questions were asked
 #
-# The latest verdicts of a plan count.
-#
-# A question is identified by what it asks, not by its seeds or by the space that asks it
-# (`verdict.judgement.families`). A judgement of it is identified by its `number`, its seeds (or its looks, where
-# seeds are added after looks), and how they were `measured`. The first file of a judgement fixes the share of α that
-# it is tested at; the latest has its result, and in `without` the trials without a result. `left` is the share of α
-# that it leaves. So how often a question was judged is known in whatever way and order its trials came about. Each
-# space that asks it has an entry.
+# A question is identified by what it asks (`verdict.judgement.families`); a judgement of it by its `number`, its seeds
+# (or its looks, where seeds are added after looks), and how they were `measured`. The first file of a judgement fixes
+# the share of α that it is tested at; the latest has its result, and in `without` the trials without one. `left` is the
+# share of α that it leaves. Each space that asks it has an entry.
 
 Basis: TypeAlias = tuple[tuple[Seed, ...], tuple[int, ...], str]
 """The basis of a judgement: its seeds or its looks, and how these were measured."""
@@ -344,8 +338,7 @@ def _judged_as(question: Question) -> str:
 
 # Judged tables: runs that were trained elsewhere, with what was asked of them
 #
-# The table of a space with the largest number is its current one: the last that was judged. Its cells, as they were
-# read, are a source.
+# The table of a space with the largest number is its current one. Its cells, as they were read, are a source.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """Repair of a results folder: everything in it and around it checked, and open trials sealed or made to continue.
 
-`repair` is what `ablate doctor` does, `make_ready` what a run needs before it writes. A fault is found without a lock
-and without writing; its own cure (see `faults`) then repairs it in a locked folder. So a dry run reports exactly what
-would be done. Nothing damaged is deleted: it is kept in `damaged/`.
+A fault is found without a lock and without writing; its own cure (see `faults`) then repairs it in a locked folder. So
+a dry run reports exactly what would be done. Nothing damaged is deleted: it is kept in `damaged/`.
 """
 
 from __future__ import annotations
@@ -46,10 +45,9 @@ def repair(
 ) -> Repaired:
     """Check everything in `folder` and repair what can be repaired; return what was found, done and is left.
 
-    With `dry_run` nothing is written and no lock is needed: the report says what would be done. The same holds for a
-    folder in use, where findings that may only be unfinished work are left out. `mirror` checks the copy in MLflow, and
-    `rebuild_mirror` is called if that still finds something after all other repairs; `say` gets what is not in the
-    report. InputError for a folder without results, RefusedError if it cannot be written or a run has begun meanwhile.
+    With `dry_run`, and in a folder in use, nothing is written and the report says what would be done. `mirror` checks
+    the copy in MLflow, and `rebuild_mirror` is called if that still finds something after all other repairs. InputError
+    for a folder without results, RefusedError if it cannot be written or a run has begun meanwhile.
     """
     files.check_results(folder)
     workers = claim.holders(folder)
@@ -207,9 +205,7 @@ def _claim(folder: Path, trial_id: str, what: str, remedy: str, where: Path | No
     return Fault((finding,), partial(claim.forget, folder, trial_id))
 
 
-# Open trials: their segments and checkpoints; sealing a trial that has ended, and continuing one that has not
-#
-# Every step of sealing can be repeated, so an interrupted one is simply finished.
+# Open trials: sealing one that has ended, where an interrupted step is repeated, and continuing one that has not
 
 
 def finish_trial(folder: Path, trial_id: str) -> Ending:
@@ -258,10 +254,7 @@ def last_good_checkpoint(folder: Path, trial_id: str, content: Segment) -> Check
 
 
 def open_trial_faults(snapshot: Snapshot, *, thorough: bool) -> Iterator[Fault]:
-    """Find open trials that are over and states of trials without a segment; if `thorough`, also damaged segments.
-
-    A trial is over if its segment only needs to be sealed, or has nothing of use.
-    """
+    """Find open trials that are over, states without a segment, and if `thorough` damaged segments."""
     folder, ended = snapshot.folder, snapshot.endings
     segments = {trial: journal.read(journal.path_of(folder, trial)) for trial in sorted(open_trials(folder))}
     for trial, content in segments.items():

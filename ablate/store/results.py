@@ -100,8 +100,6 @@ class Results:
                 last.callback(appender.close)
             self._open.clear()
 
-    # What is known
-
     def outcomes(self) -> dict[str, Outcome]:
         """Return how each known trial ended. Trials started and not ended, even for a second time, are left out."""
         unfinished = open_trials_of(self.folder)
@@ -136,8 +134,6 @@ class Results:
         with self._guard:
             self.begin(trial)
             self.append(trial.id, [Outcome("pruned", step, dict(detail))])
-
-    # What is written
 
     def record_plan(self, plan: Plan, documents: Documents) -> None:
         """Keep a plan with its documents, and each trial's specification; repeating it has no effect."""
@@ -189,8 +185,8 @@ class Results:
     def begin(self, trial: Trial) -> TrialStart:
         """Open a trial's segment; return where the trial continues from.
 
-        An unfinished trial continues from its last checkpoint; what it had yielded after that is cut off and will come
-        again. A trial that has ended starts over; until it ends again it counts as unfinished.
+        An unfinished trial continues from its last checkpoint; what came after that is cut off. One that has ended
+        starts over, and counts as unfinished until it ends again.
         """
         with self._guard:
             if trial.id in self._open:
@@ -217,10 +213,7 @@ class Results:
             self.give_up(trial.id for trial in trials)
 
     def append(self, trial_id: str, events: Iterable[Event]) -> None:
-        """Write what a trial yields, in the order it came; an outcome seals it.
-
-        Two rows of one (step, metric, address) are a ValueError, since their source has a bug.
-        """
+        """Write the events of a trial; an outcome seals it. ValueError for two rows of one (step, metric, address)."""
         pending: list[Row | Timing] = []
         for event in events:
             match event:
@@ -255,8 +248,6 @@ class Results:
     def refresh(self) -> bool:
         with self._refreshing:
             return projection.refresh(self.folder, self.say)
-
-    # Within
 
     def _write(self, trial_id: str, events: list[Row | Timing]) -> None:
         with self._guard:

@@ -1,7 +1,6 @@
 """The tables of ablate.duckdb as `tables.sql` declares them: the one place that says what columns there are.
 
-That text is read once. The DDL, the Arrow types of inserted rows, the order of a row, and the columns of verdicts as a
-table of pandas follow from it, and so does the documentation: each comment is kept in the file.
+DDL, Arrow types, the order of a row, the columns of verdicts in pandas and the comments in the file follow from it.
 """
 
 from __future__ import annotations
@@ -129,8 +128,6 @@ def effect_fields() -> Mapping[str, str]:
     """Return the field of an effect for each column of the table `judged` that comes from one."""
     return {name: name.removesuffix("_id") for name in TABLES["judged"].names if name not in OF_A_PLAN}
 
-
-# Comments of views
 
 VIEW = re.compile(r"CREATE OR REPLACE VIEW (?P<name>\w+) AS\s(?P<text>[^;]*);")
 READS = re.compile(r"\b(?:FROM|JOIN) (\w+)")

@@ -3,8 +3,7 @@
 Columns: trial_id, kind (`row` or `timing`), step, metric (or the timing's name), address, value (or seconds); sorted by
 kind, step, metric and address, so that the same numbers give the same file in whatever order they came.
 
-The witness has the length and the digest of each file, so that any changed byte is noticed before a number is used.
-Where it does not list a file, the file verifies itself: its metadata by a checksum, its rows by the digest in them.
+A file is verified by the length and digest in the witness, else its metadata by a checksum and its rows by the digest.
 """
 
 from __future__ import annotations
@@ -85,10 +84,7 @@ def double(segment: Segment) -> tuple[int, str, str] | None:
 
 
 def write(folder: Path, segment: Segment) -> Ending:
-    """Write the file of a segment that has an outcome, and return how it ended.
-
-    RefusedError if a line of the segment was damaged after it was written: rows would be missing.
-    """
+    """Write the file of a segment with an outcome, and return its ending; RefusedError if a line of it was damaged."""
     beginning = segment.beginning
     if segment.outcome is None or segment.ended is None:
         raise ValueError(f"trial {beginning.trial} has not ended")
@@ -136,10 +132,7 @@ def whole(folder: Path, trial_id: str, listed: Written | None) -> Path:
 
 
 def examine(folder: Path, trial_id: str, listed: Written | None) -> Examined:
-    """Read a sealed file through and verify it against what the witness lists.
-
-    A file that the witness does not list, or of a later attempt, is whole if it verifies itself.
-    """
+    """Verify every byte of a sealed file against the witness; if that lists none, or an earlier attempt, by itself."""
     path = path_of(folder, trial_id)
     try:
         content = path.read_bytes()

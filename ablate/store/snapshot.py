@@ -1,7 +1,7 @@
 """Snapshot: a results folder as it is at one moment, also one of an earlier version, and the status of its trials.
 
-It is read without a lock, also while a driver writes. Each part is read when it is first asked for. The segments come
-first: a trial that is sealed meanwhile is then among those that have ended, so that nothing is missed.
+It is read without a lock, part by part when first asked for. The segments come first: a trial that is sealed meanwhile
+is then among those that have ended.
 """
 
 from __future__ import annotations
@@ -199,10 +199,7 @@ class Snapshot:
 
     @cached_property
     def by_space(self) -> Mapping[str, Sequence[KeptDocument[Any]]]:
-        """The documents of each space: plans, tables, runs, and what was judged; those of no space under "".
-
-        Plans that were replaced are left out: what is read from a folder is the same when they are deleted.
-        """
+        """The documents of each space: plans not replaced, tables, runs, judgements; those of no space under ""."""
         replaced = self.replaced
         of_space: dict[str, list[KeptDocument[Any]]] = {}
         for kind in files.DOCUMENTS:
@@ -256,9 +253,9 @@ class TrialStatus:
 
     `state` is how it ended (finished, diverged, bug, …), or: `running` (a living worker has it), `dead` (its worker
     died), `paused` (something is kept of it, and no worker has it), `missing` or `damaged` (its sealed file is gone or
-    has changed), `waiting` (nothing is kept). `step` of `steps` are known to be done; `saved` is the step of the last
+    changed), `waiting` (nothing is kept). `step` of `steps` are known to be done; `saved` is the step of the last
     checkpoint, `silent` the seconds since the worker was last heard. `scheme` is that of its identity
-    (`plan.identity.SCHEME`): under an earlier one, a plan repeats it.
+    (`plan.identity.SCHEME`).
     """
 
     space: str
@@ -333,10 +330,7 @@ def not_over(now: Snapshot) -> dict[str, str]:
 
 
 def unjudged(now: Snapshot) -> set[str]:
-    """Return the spaces whose trials have all ended with a result and were not judged since, because a run was killed.
-
-    A search is left out, since only what it confirms is judged.
-    """
+    """The spaces whose trials have all ended with a result and were not judged since; searches are left out."""
     spaces = set()
     for space, plans in now.plans.of_space.items():
         plan = plans[-1].document
@@ -377,8 +371,7 @@ def _status(
     return whole(state="paused" if rows or marks else "waiting", step=step, saved=saved)
 
 
-# Results folders of earlier versions, which kept lines in place of files; read as they are, converted by the next
-# run.
+# Results folders of earlier versions, which kept lines in place of files; the next run converts them.
 #
 #     plans.jsonl      ["plan", digest, {…}], ["seen", {…}], ["trial", {…}] and a second copy of ["run", {…}]
 #     outcomes.jsonl   ["ended", {…}], ["forgotten", {…}]
@@ -419,10 +412,7 @@ def earlier_faults(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def convert_earlier(folder: Path) -> str:
-    """Write the documents of the lines as files, and put the lines aside; return that it was done. Needs the lock.
-
-    It can be repeated after a crash at any moment: the same lines give the same files.
-    """
+    """Write the documents of the lines as files, and put the lines aside; repeatable after a crash. Needs the lock."""
     for kind in files.DOCUMENTS:
         for document in earlier_documents(folder, kind):
             stem = document.content["plan"] if kind == "plans" else ""

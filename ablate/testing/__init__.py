@@ -4,7 +4,7 @@ components.py  ComponentContract and ProbeContract, to inherit in a test of your
 recipes.py     OptimizerContract, ScheduleContract and ObjectiveContract, likewise
 samplers.py    SamplerContract, likewise
 corpora.py     CorpusContract, likewise
-contract.py    how a contract runs all of its tests and reads the YAML that it is given
+contract.py    how a contract runs all of its tests, without pytest too, and reads the YAML that it is given
 """
 
 from ablate.testing.components import ComponentContract, ProbeContract

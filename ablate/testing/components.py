@@ -1,18 +1,8 @@
 """The contracts of a component and of a probe, to inherit: checks on a block and on a small model that contain them.
 
-    from ablate.testing import ComponentContract, ProbeContract
-
-    class TestOneSecondNorm(ComponentContract):
-        plugins = ("one_second_norm.py",)
-        component = "one_second_norm: {eps: 1e-5}"
-
-    class TestSparsity(ProbeContract):
-        plugins = ("sparsity.py",)
-        probe = "sparsity"
-
-pytest finds the tests of such classes; without pytest, `TestOneSecondNorm().check_all()` runs them. The component is
-written as in a space: fields that it omits must be in the `defaults:` of the grammar. The model of a probe is a
-small one with attention and trained gains; a probe that needs another one sets `block`.
+`ablate docs component` and `ablate docs probe` show the use. The component is written as in a space: fields that it
+omits must be in the `defaults:` of the grammar. The model of a probe is a small one with attention and trained gains; a
+probe that needs another one sets `block`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
 """The contract of a corpus, to inherit: seven checks of what plans, caches and workers rely on.
 
-    from ablate.testing import CorpusContract
-
-    class TestPoems(CorpusContract):
-        plugins = ("poems.py",)
-        corpus = "poems: verses.txt"
-        folder = "texts"
-
-pytest finds the tests of such a class; without pytest, `TestPoems().check_all()` runs them. The corpus is written as
-in `data.corpus` of a space, and is read several times: use a small part of a large one.
+`ablate docs corpus` shows its use. The corpus is written as in `data.corpus` of a space, and is read several times: use
+a small part of a large one.
 """
 
 from __future__ import annotations

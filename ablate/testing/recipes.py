@@ -1,23 +1,9 @@
 """The contracts of what a recipe names, to inherit: of an optimiser, of a schedule and of an objective.
 
-    from ablate.testing import ObjectiveContract, OptimizerContract, ScheduleContract
-
-    class TestSign(OptimizerContract):
-        plugins = ("sign.py",)
-        optimizer = "sign: {lr: 1e-3, embedding_lr: null, weight_decay: 0.1, decays: [weights]}"
-
-    class TestHalf(ScheduleContract):
-        plugins = ("half.py",)
-        schedule = "half"
-
-    class TestPreviousToken(ObjectiveContract):
-        plugins = ("previous_token.py",)
-        objective = "previous_token"
-
-pytest finds the tests of such classes; without pytest, `TestSign().check_all()` runs them. Each thing is written as in
-a space: an optimiser as in `recipe.optimizer`, a schedule as in `recipe.schedule.decay`, an objective as in
-`recipe.objective`. Settings that an optimiser omits must be under `space: {recipe: {optimizer: …}}` of the grammar.
-An objective that is not made of text sets `drawn`, and `output` where it wants no logits.
+`ablate docs optimizer`, `schedule` and `objective` show their use. Each thing is written as in a space: an optimiser as
+in `recipe.optimizer`, a schedule as in `recipe.schedule.decay`, an objective as in `recipe.objective`. Settings that an
+optimiser omits must be under `space: {recipe: {optimizer: …}}` of the grammar. An objective that is not made of text
+sets `drawn`, and `output` where it wants no logits.
 """
 
 from __future__ import annotations

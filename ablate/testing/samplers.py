@@ -1,13 +1,6 @@
 """The contract of a sampler, to inherit: six checks on a small grammar with ordered numbers and constraints.
 
-    from ablate.testing import SamplerContract
-
-    class TestNeighbour(SamplerContract):
-        plugins = ("neighbour.py",)
-        sampler = "neighbour: {startup: 10}"
-
-pytest finds the tests of such a class; without pytest, `TestNeighbour().check_all()` runs them. The sampler is written
-as in `design.search.sampler`.
+`ablate docs sampler` shows its use. The sampler is written as in `design.search.sampler`.
 """
 
 from __future__ import annotations

@@ -23,11 +23,10 @@ from ablate.signal.propagation import Array, Signal, part_of, stacked
 
 # Elsewhere: what a layer knows of the rest of its model, namely values that it reads and a profiling pass.
 #
-# A stream between two layers that a later one reads is remembered: it stands behind the stream itself, as tokens of
-# one longer sequence (`signal/propagation.py`), so that what both have in common is known, and their gradients too.
-# A value inside of a layer, such as the values of its attention, is read as one whose relation to the stream is not
-# known (its transfer is NaN). It does not matter behind a fresh matrix of weights, which is where such values are
-# read; where it does, numbers are NaN, and the block is refused.
+# A stream between two layers that a later one reads stands behind the stream itself, as tokens of one longer sequence
+# (`signal/propagation.py`), so that what both have in common is known, and their gradients too. A value inside of a
+# layer, such as its attention's values, is read without a known relation to the stream (its transfer is NaN). Behind a
+# fresh matrix of weights, where such values are read, it does not matter; elsewhere the block is refused.
 
 
 @dataclass(frozen=True)
@@ -113,10 +112,7 @@ class InsideValue:
         return replace(signal, backward=backward)
 
     def read(self) -> Signal:
-        """The signal for a reader, whose gradient waits here until that of the value itself goes back.
-
-        Both are taken as independent, which they are behind fresh weights.
-        """
+        """The signal for a reader, independent of the value behind fresh weights; its gradient waits for that one."""
         if self.signal is None:
             raise InputError(f"{self.address} is read before it stands\n  = read what stands earlier in the model")
 
@@ -217,13 +213,11 @@ class ReadSignals:
 def through_block(
     block: Block, x: Signal, sizes: Sizes, init: Node, catalogue: Catalogue, elsewhere: Elsewhere | None = None
 ) -> Signal:
-    """The signal behind a block in the layer of `sizes`; `init` fills the weights that name none.
+    """The signal behind a block in the layer of `sizes`; `init` fills the weights that name none. `x` is a root.
 
-    `elsewhere` is the layer's knowledge of its model; a block alone reads its own values, and no other layer. Where
-    later layers read streams, those that are remembered stand behind `x` as more tokens, also in the result:
-    [T, T] of its kernel are the stream's own, the first ones. `x` is a root.
-
-    Raises InputError for a component without a `propagate`.
+    `elsewhere` is the layer's knowledge of its model; a block alone reads its own values, and no other layer. Streams
+    that later layers read stand behind `x` as more tokens, also in the result: the first [T, T] of its kernel are the
+    stream's own. Raises InputError for a component without a `propagate`.
     """
     assert sizes.layer is not None, "a block stands in a layer"
     layer, length = sizes.layer, sizes.seq_len
@@ -245,10 +239,9 @@ def through_block(
 def in_all_layers(
     block: Block, sizes: Sizes, init: Node, catalogue: Catalogue, elsewhere: Elsewhere
 ) -> Callable[[Signal, int], Signal]:
-    """The signal behind a block as a function of that in front of it and its layer: `through_block`, made once.
+    """`through_block`, made once, as a function of the signal in front and the layer.
 
-    It is for a block whose fields have the same values in all layers, and that reads none from elsewhere. Components
-    get the layer that they are in as from `through_block`.
+    For a block whose fields have the same values in all layers, and that reads none from elsewhere.
     """
     first = sizes.at(1)
     at, network = _Layer(first), partial(own_network, block, sizes, catalogue)
@@ -380,10 +373,7 @@ class _StartingGain:
 
 @dataclass(frozen=True, slots=True)
 class _Signals:
-    """Makers of signals: called with one, they give the signal behind the component.
-
-    `at` is the layer at hand of a block that is made once for all layers; else it is that of the `surroundings`.
-    """
+    """Makers of signals behind components; `at` is the layer of a block made for all layers, else of `surroundings`."""
 
     catalogue: Catalogue
     surroundings: Surroundings

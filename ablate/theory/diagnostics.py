@@ -27,9 +27,7 @@ SIZES = 1000.0
 SILENT = 1e-9
 """The largest share of the stream that a layer may have written where it counts as having written nothing."""
 OVERFLOW = "numbers are no longer finite"
-"""The kind of danger of an overflow, in the stream or in the scores of attention."""
 OF_REFUSALS: Mapping[type[InputError], str] = {ScoresOverflow: OVERFLOW}
-"""The kinds of danger of models that are refused instead of forecast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +65,7 @@ def collapse_layer(forecast: InitialModel) -> int | None:
 
 
 def silence(forecast: InitialModel) -> tuple[str, ...]:
-    """A sentence where no layer writes anything to the stream before a step; none where one does.
-
-    It is no danger: such a model may train well, but a forecast cannot tell it from others of its skips.
-    """
+    """A sentence where no layer writes to the stream before a step, so that only skips are forecast; else none."""
     if not forecast.fresh or max(forecast.fresh) > SILENT or not all(isfinite(share) for share in forecast.fresh):
         return ()
     return (
@@ -135,10 +130,9 @@ def _factor(ratio: float) -> str:
 #     scores      s  the variance of the scores of attention, in the layer where it is largest: of what its softmax is
 #                    taken of, without masks and biases
 #
-# Each term is the logarithm of how many times one of the numbers is away from where nothing is lost: tokens that are
-# not alike, gradients and streams of one size at both ends, logits and scores that are small. They count the same,
-# which is the plainest choice and no law; `spaces/danger.yaml` is the experiment that judges it. All are of the
-# initial state: no rate, clipping or text enters.
+# Each term is the logarithm of how many times one of the numbers is away from where nothing is lost. They count the
+# same, which is no law; `spaces/danger.yaml` is the experiment that judges it. All are of the initial state: no rate,
+# clipping or text enters.
 #
 #     collapse: Dong et al. 2021, arXiv:2103.03404, and He et al. 2023, arXiv:2302.10322, Fig. 1; gradient and growth:
 #     Kedia et al. 2024, arXiv:2403.09635, Sec. 3; scores: Zhai et al. 2023, arXiv:2303.06296, Sec. 3.
@@ -150,7 +144,6 @@ SCORE_DEFINITION = (
     "+ ½ ln(1 + largest variance of scores); 1 - cosine counts as at least 1e-6, and scores are what the softmax of "
     "attention is taken of, without masks and biases; larger: likelier to fail; it orders models, and is no probability"
 )
-"""The definition of the score on screens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +168,6 @@ class DangerScore:
 
 
 SCORE_TERMS = tuple(DangerScore.__dataclass_fields__)
-"""The names of the terms, in the order of the equation."""
 
 
 def danger_score(forecast: InitialModel) -> DangerScore:
@@ -217,9 +209,7 @@ LawKind: TypeAlias = Literal["flat", "power", "exponential", "neither"]
 FLAT = 1.5
 """A quantity that varies by less than this factor is flat."""
 LEAST_R2 = 0.9
-"""Curves that leave more than 1 minus this of the variance of log v are no law of it."""
 FEWEST_DEPTHS = 4
-"""The fewest depths that a law is fitted to."""
 SHIFTS = 400
 """How many values of s are tried, evenly spread by their logarithms, besides 0."""
 
@@ -285,10 +275,9 @@ def _r2(missed: float, y: Array) -> float:
 #     model     N · median_l w_l                                  the mean instead, after Davis et al.
 #
 # A change of the stream behind layer l that is independent from entry to entry, ε² of its mean square, changes that
-# behind the last by S_l ε² of its own. Weights of layer l that are drawn anew change the stream behind it by 2 w_l of
-# its mean square: w_l is the share of it that the layer has written. Beside a skip of 1, a branch of mean square β²
-# has written β² / q_l, which is the paper's; of N layers together it is O(1) in Pre-LN, and k N^{1-α} where β² = k /
-# N^α.
+# behind the last by S_l ε² of its own. Weights of layer l drawn anew change the stream behind it by 2 w_l of its mean
+# square: w_l is the share that the layer has written. Beside a skip of 1, a branch of mean square β² has written β² /
+# q_l, which is the paper's; of N layers together it is O(1) in Pre-LN, and k N^{1-α} where β² = k / N^α.
 #
 #     Kedia et al. 2024, arXiv:2403.09635, Sec. 4.6 (sensitivity, its median over layers); Davis et al. 2021, ICML
 #     (Catformer); gradients of weights that are independent of the way back, as in `models.py`.
@@ -319,9 +308,8 @@ def model_sensitivity(weights: Sequence[float]) -> tuple[float, float]:
 #     of them, tokens of one cosine ρ            Kurt = 1 + 2 ρ² + 2 (1 - ρ²) / n
 #
 # The first holds during training, too: the squares on the diagonal of XᵀX are some of those of all its entries, whose
-# sum is that of X Xᵀ. The second is where a wide network starts. Both are larger the more alike tokens are, and the
-# largest where rank has collapsed: d and 3. Σ is of the tokens over which Kurt is taken; that of one sequence, for
-# one sequence.
+# sum is that of X Xᵀ. The second is where a wide network starts. Both are larger the more alike tokens are: up to d and
+# 3. Σ is of the tokens over which Kurt is taken.
 #
 #     He et al. 2024, arXiv:2405.19279, Eq. 1 and 4, and Prop. J.1 (for large n; the exact one is Eq. 16 there).
 

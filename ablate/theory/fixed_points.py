@@ -30,7 +30,6 @@ from ablate.signal import moments
 from ablate.signal.moments import Moments, add_skip, mlp
 
 STEP = 1e-6
-"""Over which the slope of F is taken, to the side where it is known."""
 
 
 def resting_correlation(attention: float, mlp: float, p: float) -> float:

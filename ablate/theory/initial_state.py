@@ -23,7 +23,6 @@ QUANTITIES: Mapping[str, str] = {
     "cosine": "mean cosine of two tokens of one sequence",
     "gradient": "root mean square of the gradient over that behind the last layer",
 }
-"""The quantities of a stream on screens, with their definitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +80,13 @@ class InitialStream:
 class InitialModel:
     """A model before a single step: the stream behind each layer, from 0, and the mean square of the logits.
 
-    `repetition` is the share of pairs of tokens that are the same, with which the embedding begins. Streams behind
-    layers that are not `computed` lie between those that are (`theory/through_layers.py`). `attention` is that of the
-    computed layers, in their order, each with its layer; a measured model has none.
-    `sampled` names the components of a forecast that have no closed form there: what they do is a mean over random
-    numbers, which are the same in every forecast.
-    `fresh` is the share of the stream behind each layer, from 1 on, that the layer has written, of a forecast.
-    Where tokens are not read, `repetition` is NaN. Of a model of two stacks these are the numbers of the decoder, and
-    `encoder` has those of the other one, whose gradient comes from all cross-attention; its own logits are NaN, and its
-    gradients are relative to that behind its own last layer.
+    `repetition` is the share of pairs of tokens that are the same, NaN where tokens are not read. Streams behind layers
+    that are not `computed` lie between those that are (`theory/through_layers.py`). `attention` is that of the computed
+    layers, in their order, each with its layer; a measured model has none. `sampled` names the components of a forecast
+    whose numbers are means over random numbers, the same in every forecast. `fresh` is the share of the stream behind
+    each layer, from 1 on, that the layer has written, of a forecast. Of a model of two stacks these are the numbers of
+    the decoder; `encoder` has those of the other one, whose gradient comes from all cross-attention, relative to that
+    behind its own last layer, and whose logits are NaN.
     """
 
     streams: tuple[InitialStream, ...]
@@ -116,8 +113,7 @@ class InitialModel:
 def cosine_ends(cosine: float, sd: float, tokens: int) -> tuple[float, float]:
     """The ends of the interval about a mean cosine of so many tokens, which lies between -1 / (T - 1) and 1.
 
-    They are 4 sd apart, and as far from the cosine in ln((c + 1 / (T - 1)) / (1 - c)): near 0 the upper end is the
-    farther one, near 1 the lower.
+    They are 4 sd apart, and as far from the cosine in ln((c + 1 / (T - 1)) / (1 - c)).
 
     >>> [f"{end:.3f}" for c in (0.05, 0.5, 0.99) for end in cosine_ends(c, 0.01, 128)]
     ['0.033', '0.073', '0.480', '0.520', '0.958', '0.998']
@@ -153,12 +149,11 @@ def mean_cosine(kernel: Array) -> float:
 #
 #     log m̂_l ~ log m_l + a_l ± 2 √(V_l + ε²)        V_l = f_l² V_{l-1} + v_l
 #
-# V_l is the variance of the log of a mean square from one draw of the weights to another, of order 1/d (see
-# `signal/finite_width.py`): a layer follows what is in front of it with the slope f_l and adds v_l. ε is what
-# forecasts of many blocks missed besides: attention in closed form, and tokens that repeat as often as on average. Of
-# a gradient, v_l is that of `MATRICES` matrices in the share of the gradient that did not come back along skips, and
-# of cosines, of as many in the share of the stream that is new. The interval is for one network, whose mean is taken
-# over a batch.
+# V_l is the variance of the log of a mean square over draws of the weights, of order 1/d (see
+# `signal/finite_width.py`): a layer follows what is in front of it with the slope f_l and adds v_l. ε is what forecasts
+# of many blocks missed besides. Of a gradient, v_l is that of `MATRICES` matrices in the share of the gradient that did
+# not come back along skips, and of cosines, of as many in the share of the stream that is new. The interval is for one
+# network, whose mean is taken over a batch.
 #
 # The gradient of a token of size m goes back through a layer as m'/m, m' without what the layer's weights added, e^n,
 # and through the norm at the end as 1/m_L. With δ_l the part by which log m_l is off, it is e^(-δ_l - Σ_{k>l} n_k)
@@ -168,9 +163,8 @@ def mean_cosine(kernel: Array) -> float:
 #     log ĝ_l - log g_l = min{(D_l - a_l + Σ_{k>l} N_k) - (D_L - a_L), 0}            ± 2 √(… + W_l + ε²)
 #     W_l = (F_l - 1)² V_l + Σ_{k>l} (F_k - 1)² v_k        F_l = f_{l+1} … f_L, of δ_L - δ_l - Σ_{k>l} n_k
 #
-# It is above 0 where norms forget sizes, by a few parts in d for each layer. Forecasts in the limit are above samples
-# there rather than below them (Pre-LN of 12 layers and width 128: by 0.03, where this would add 0.06), as attention
-# in closed form is off by as much: it is left out. Where streams feed on themselves it is far below 0.
+# It is above 0 where norms forget sizes, by a few parts in d for each layer, but left out there: attention in closed
+# form is off by as much (Pre-LN of 12 layers and width 128: by 0.03). Where streams feed on themselves it is far below.
 #
 # Where tokens differ much, few of them have most of the mean: of log-normal sizes its log has the variance log(1 + V
 # (e^U - 1) / U) in place of V, U = V + D, which is V for small U, and for a single token; and W_l likewise.
@@ -185,7 +179,6 @@ MOST_VARIANCE = 8.0
 """The largest D that is reckoned with: beyond it, first orders in 1/d say nothing of sizes."""
 
 OVERFLOWING_VARIANCE = 500.0
-"""A variance beyond which the exponential is not taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +262,7 @@ def spreads(
 
 
 def token_variances(forward: Mapping[int, LayerScatter], start: Scatter, kernel: Array, layers: int) -> list[float]:
-    """D, the variance of the log of a token's mean square that others do not share, behind each layer.
-
-    `start` is the scatter in front of the first layer, and `kernel` that of the stream there.
-    """
+    """D behind each layer, from the scatter `start` in front of the first, and the stream's `kernel` there."""
     varied, names = [min(start.of_token - start.total(kernel), MOST_VARIANCE)], ("follows", "alone", "own")
     for follows, alone, own in zip(*(between(_by_layer(forward, name), layers) for name in names), strict=True):
         varied.append(float(min((follows * alone) ** 2 * varied[-1] + own, MOST_VARIANCE)))
@@ -282,10 +272,7 @@ def token_variances(forward: Mapping[int, LayerScatter], start: Scatter, kernel:
 def shifts(
     forward: Mapping[int, LayerScatter], start: Scatter, varied: Sequence[float]
 ) -> tuple[tuple[float, float], ...]:
-    """The additions to the logs of a mean square and of a gradient's at this width, from layer 0 on.
-
-    `start` is the scatter in front of the first layer, and `varied` are D behind each.
-    """
+    """What this width adds to the logs of a mean square and of a gradient's, from layer 0 on; `varied` are D."""
     names = ("follows", "bends", "alone", "raised", "noise")
     follows, bends, alone, more, noises = (between(_by_layer(forward, name), len(varied) - 1) for name in names)
     raised = [start.raised]
@@ -300,7 +287,6 @@ def shifts(
 
 
 def fresh_shares(forward: Mapping[int, LayerScatter], layers: int) -> tuple[float, ...]:
-    """The share of the stream behind each layer, from 1 on, that the layer has written."""
     return tuple(between(_by_layer(forward, "fresh"), layers).tolist())
 
 
@@ -336,8 +322,7 @@ def _linear_share(transfer: Array | None, before: Array, after: Array) -> float:
 
 # Named blocks of which clearly fewer starts lie within the intervals of their forecast than the 95 % of their design.
 #
-# Each was sampled by `tests/benchmarks/forecast_coverage.py`, whose rows are in `results/bench`; of those of other
-# named blocks at least 85 % of layers lie within, in each quantity.
+# Sampled by `tests/benchmarks/forecast_coverage.py`, with rows in `results/bench`; other blocks have at least 85 %.
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,5 +350,4 @@ SHORTFALLS: Mapping[str, tuple[Shortfall, ...]] = {
 
 
 def shortfalls_of(block: Block, catalogue: Catalogue) -> tuple[Shortfall, ...]:
-    """The shortfalls of a block, whatever its name; none of one that was not sampled."""
     return SHORTFALLS.get(fingerprint(block, catalogue), ())

@@ -59,7 +59,6 @@ from ablate.theory.through_layers import Gradients, LayerKernels, through_layers
 #     Dosovitskiy et al. 2021, arXiv:2010.11929, Eq. 1; Kedia et al. 2024, arXiv:2403.09635, App. A.1.
 
 INPUTS = {"vit": "patches", "mlp": "features", "encoder_decoder": "places of the source"}
-"""The name of inputs, by the kind of model."""
 
 
 def stream_of_tokens(architecture: Architecture, catalogue: Catalogue, repetition: Array) -> Signal:
@@ -76,10 +75,7 @@ def stream_of_tokens(architecture: Architecture, catalogue: Catalogue, repetitio
 
 
 def stream_of_inputs(architecture: Architecture, catalogue: Catalogue, inputs: Array) -> Signal:
-    """The stream in front of the first layer, for the kernel of the inputs in place of tokens, [P, P].
-
-    Raises InputError for an init that says nothing of kernels.
-    """
+    """The stream in front of the first layer, for the inputs' kernel, [P, P]; InputError for an init without one."""
     sizes, numbers = architecture.sizes, architecture.numbers()
     patched = architecture.kind in CLASSIFIERS
     count = features(architecture) if patched else architecture.input_shape[-1]
@@ -126,9 +122,8 @@ def _entered(architecture: Architecture, catalogue: Catalogue, stream: Signal) -
 
 
 def pairs_of_segments(length: int) -> Array:
-    """The chance that two tokens are of one segment, where a sequence is split in two anywhere: 1 - |i - j| / T.
-
-    Its mean is Kedia et al.'s 2/3 (arXiv:2403.09635, App. A.1), but for one part in T.
+    """The chance that two tokens are of one segment of a sequence split anywhere, 1 - |i - j| / T (Kedia et al.'s mean:
+    2/3, App. A.1).
     """
     places = np.arange(length)
     return np.asarray(1 - np.abs(places[:, None] - places) / length)
@@ -163,10 +158,9 @@ def forecast(
 ) -> InitialModel:
     """Forecast a model; `repetition` is how likely two tokens are the same, by Zipf's law unless given.
 
-    One number stands for all pairs of places of a sequence; a matrix [T, T] gives each its own, off its diagonal.
-    Inputs in place of tokens, as patches of images, have the kernel `inputs`, E[x_i · x_j] / F, [P, P]; of a source of
-    tokens it is how likely two are the same, [S, S], or else `repetition` where it is a number. A source, and its
-    target, are as long as the model reads.
+    One number stands for all pairs of places; a matrix [T, T] gives each its own, off its diagonal. Inputs in place of
+    tokens, as patches, have the kernel `inputs`, E[x_i · x_j] / F, [P, P]; of a source of tokens it is how likely two
+    are the same, [S, S], or else `repetition` as a number. A source, and its target, are as long as the model reads.
 
     Raises InputError for a kind of model, or a component, that has no token kernel in closed form, and for inputs that
     are missing or of another shape.
@@ -210,7 +204,6 @@ def _repetition(sizes: Sizes, repetition: float | Array | None) -> tuple[Array, 
 def _encoder(
     architecture: Architecture, catalogue: Catalogue, repetition: float | Array | None, inputs: Array | None
 ) -> _Stack:
-    """The encoder of a model that has one."""
     of_encoder = architecture.of_encoder()
     if profiles(architecture.block, catalogue):
         raise InputError(
@@ -318,10 +311,7 @@ def _logits(architecture: Architecture, catalogue: Catalogue, last: Signal, kept
 
 
 def _pooled(architecture: Architecture, catalogue: Catalogue, last: Signal) -> Signal:
-    """The input of a classifier's head, at each place: the first token, or the mean of all.
-
-    Where the head has a layer it is tanh(h Wᵀ), as its bias starts at 0.
-    """
+    """The input of a classifier's head, at each place: the first token, or the mean of all; with a layer tanh(h Wᵀ)."""
     sizes = architecture.sizes
     first = architecture.pooling == CLASS_TOKEN
     share = np.eye(1, sizes.seq_len)[0] if first else np.full(sizes.seq_len, 1 / sizes.seq_len)

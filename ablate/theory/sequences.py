@@ -1,11 +1,8 @@
 """Sequences: a forecast of the tokens that are read, rather than of how often tokens repeat on average.
 
-Which tokens of a sequence are the same is known, so that each sequence has a token kernel of zeros and ones to begin
-with, and a forecast of its own; the forecast of a model is their mean. A mean of repetition taken before the model is
-another thing: a block that keeps the same tokens the same and pulls the others apart would be said to pull all apart.
-
-For a block without a text, sequences are drawn. Which ones a network reads is then a part of its distance from the
-forecast.
+Each sequence has a token kernel of zeros and ones to begin with, and a forecast of its own; the forecast of a model is
+their mean. A mean of repetition taken before the model is another thing: a block that keeps the same tokens the same
+and pulls the others apart would be said to pull all apart. For a block without a text, sequences are drawn.
 """
 
 from __future__ import annotations
@@ -143,7 +140,6 @@ def _together(attentions: Sequence[AttentionStart]) -> AttentionStart:
 # Token patterns: random sequences of which two tokens are the same with a given chance, for a block without a text.
 #
 # Tokens are independent. All 1/r kinds, rounded up, are equally likely but one, which is likelier, so that Σ p² = r.
-# A forecast is over a few sequences; `READ` is how many others a sampled initialisation of a block reads at once.
 
 READ = 8
 SHALLOW, PATTERNS, OF_DEEP = 8, 8, 4

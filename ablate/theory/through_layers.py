@@ -60,7 +60,6 @@ Step: TypeAlias = Callable[[int, Array], Array]
 TOLERANCE = 2e-3
 """The most by which a number of a state may be corrected in a stride, over 1 + the size of its change in it."""
 FIRST_SINGLY = 6
-"""The layers that are computed one by one before the first stride."""
 LONGEST_SINGLY = 32
 """The most layers that are computed one by one before a stride is tried again."""
 LEAST_STRIDE, MOST_STRIDE = 2, 256
@@ -154,7 +153,6 @@ def _sums(known: Sequence[tuple[int, Array]], layer: int, count: int) -> Array:
 
 
 FEWEST = 128
-"""The fewest layers that are gone through by strides."""
 ALIKE = 1e-7
 """The least 1 - cosine that is told from 0."""
 AT_REST = 1e-9
@@ -190,9 +188,8 @@ class LayerKernels:
 class Gradients:
     """The mean squares and mean cosines of the gradient behind each layer, from l = 0 on.
 
-    Cosines are Γ_ij / √((Γ_ii + ν) (Γ_jj + ν)), ν `NO_GRADIENT` of the largest, so that tokens that are left without a
-    gradient have none with others. `variances` is what layers add to that of the log of the mean square, of those that
-    were computed on the way back.
+    Cosines are Γ_ij / √((Γ_ii + ν) (Γ_jj + ν)), ν `NO_GRADIENT` of the largest: tokens without a gradient have none
+    with others. `variances` is what layers computed on the way back add to that of the log of the mean square.
     """
 
     mean_squares: tuple[float, ...]
@@ -244,9 +241,8 @@ def through_layers(
     """Go through all layers of a block from a stream in front of the first.
 
     `repetition` is how likely two tokens are the same, [T, T]; None where tokens are not read. `encoder` is what a
-    decoder reads beside them; layers of the encoder itself, which `encodes`, are the block without its reader.
-
-    Raises InputError for a component without a `propagate`.
+    decoder reads beside them; layers of the encoder itself, which `encodes`, are the block without its reader. Raises
+    InputError for a component without a `propagate`.
     """
     at = map(sizes.at, range(1, sizes.n_layers + 1) if reads_values(block) else ())
     blocks = [encoder_block(block, each, catalogue) if encodes else block for each in at]
@@ -358,7 +354,6 @@ def _by_strides(model: _BlockInLayers, start: Signal) -> LayerKernels | None:
 
 
 def _attention(signals: Mapping[int, Signal]) -> tuple[AttentionStart, ...]:
-    """The attention of the layers behind which signals stand, in their order: none, one or more of each."""
     return tuple(replace(each, layer=layer) for layer in sorted(signals) for each in signals[layer].attention)
 
 

@@ -3,7 +3,6 @@
 Steps count from 0, and a step has the number of its batch: its rows describe the model before its update. The readings
 on the evaluation windows at step s (`eval_loss`, `eval_bits_per_byte`, probes of activations) describe the model after
 s updates, so the last of them have step `steps`.
-
 """
 
 from __future__ import annotations

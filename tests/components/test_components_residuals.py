@@ -13,8 +13,8 @@ from builders import CATALOGUE, SIZES, architecture, default_init, gain, node, r
 
 from ablate.block.expression import Size
 from ablate.compiler import compile_block, compile_model
+from ablate.compiler.compile import size_report
 from ablate.compiler.initialise import profile
-from ablate.compiler.size import size_report
 from ablate.plan.size import block_costs, cost
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from weight_fixtures import ADAMW, ORTHOGONAL, X, built, close, mlp, output, rep
 
 from ablate.block.equation import equation
 from ablate.compiler import compile_block, compile_model
-from ablate.compiler.size import size_report
+from ablate.compiler.compile import size_report
 from ablate.errors import InputError
 from ablate.plan.size import cost
 

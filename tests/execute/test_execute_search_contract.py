@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from statistics import fmean
 
 import pytest
+from documents import code
 from grammar_fixtures import grammar
 from search_fixtures import World, best, carried_out, searched, surface
 
 from ablate.components.registry import declarations
 from ablate.errors import InputError
 from ablate.execute.search.proposer import sampler_on
-from ablate.execute.search.samplers import declare
 from ablate.extension.declaration import SAMPLER
 from ablate.extension.loader import shipped
 from ablate.space.design import Budget, SamplerSpec
@@ -39,10 +37,8 @@ class TestShipped(SamplerContract):
 
 
 def written() -> str:
-    """The example that `declare.py` shows."""
-    shown = inspect.cleandoc(declare.__doc__ or "").partition('    """Neighbour')
-    body = (shown[1] + shown[2]).partition("\nA space chooses")[0]
-    return textwrap.dedent(body)
+    """The example of the manual."""
+    return code("sampler", "python")[0]
 
 
 NEIGHBOUR = "neighbour: {startup: 10}"
@@ -58,10 +54,10 @@ BROKEN = {
         "return Proposal(index, self.ground.derive(index), n, n, {})",
     ),
     "counts_its_choices": ("len(made), anew", "len(made) + 1, anew"),
-    "counts_what_was_refused": ("anew, admitted.refused", "anew, {}"),
+    "counts_what_was_refused": ("anew, varied.refused", "anew, {}"),
     "proposes_values_beside_blocks": (
-        "admitted.block,",
-        "getattr(admitted.block, 'block', admitted.block),",
+        "varied.block,",
+        "getattr(varied.block, 'block', varied.block),",
     ),
 }
 

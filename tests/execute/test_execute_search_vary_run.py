@@ -13,7 +13,7 @@ from tiny_spaces import ROOT, write_world
 import ablate
 from ablate.execute import controller, worker
 from ablate.report.searched.answer import headline
-from ablate.report.searched.json_form import from_json
+from ablate.report.searched.sections import from_json
 from ablate.space.space import Space
 
 RATE = "recipe.optimizer.adamw.lr"

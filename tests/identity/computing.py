@@ -36,7 +36,6 @@ NOT_COMPUTING = frozenset(
         "probes/registry.py",  # finds files
         "train/definitions.py",  # texts
         "probes/declare.py",  # what is declared
-        "compiler/size.py",  # counts
         "block/normal_form.py",  # which blocks, and which variants of a plan, are one
         "components/inverted.py",  # forecasts, as all below
         "signal/propagation.py",

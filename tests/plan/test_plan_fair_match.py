@@ -8,7 +8,7 @@ from reading import ROOT
 from space_fixtures import space
 
 from ablate.block.expression import Node, Sequence, Size, walk
-from ablate.compiler.size import size_report
+from ablate.compiler.compile import size_report
 from ablate.errors import InputError
 from ablate.plan.build import build_plan
 from ablate.plan.designs import DesignArm

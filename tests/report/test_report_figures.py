@@ -25,13 +25,13 @@ from ablate.cli.reporting import report as verb
 from ablate.errors import RefusedError
 from ablate.execute.executor import ExecutorOptions
 from ablate.output.escape import for_latex, numbers_for_latex, visible
-from ablate.report.figures import Export, captions, of_search, of_space
-from ablate.report.figures.export import latex_table
+from ablate.report.figures import Export, of_search, of_space
+from ablate.report.figures.export import caption, latex_table, methods_sentence
 from ablate.report.figures.files import PAPER, belongs_to_export, file_names, files_of, lightness, numbers
 from ablate.report.page.forest import LOOKS
 from ablate.report.plot import INK, SERIES, SHADES, Plot
 from ablate.report.searched import page as page_of_search
-from ablate.report.searched.json_form import from_json, to_json
+from ablate.report.searched.sections import from_json, to_json
 from ablate.session import reporting
 from ablate.session.running import run
 
@@ -270,34 +270,34 @@ def test_the_table_has_every_comparison_under_its_rules() -> None:
 def test_a_caption_is_one_sentence() -> None:
     for export in (of_space(worlds.diverged()), of_space(worlds.gains()), of_search(searched_fixtures.confirmed())):
         for _, plot in export.plots:
-            said = captions.sentence(plot)
+            said = caption(plot)
             assert said.endswith(".") and ". " not in said and ".;" not in said and "\n" not in said
 
 
 def test_a_caption_says_of_what_it_is_and_over_how_many_seeds() -> None:
     plots = plots_of(of_space(worlds.record()))
-    assert captions.sentence(plots["forest-eval_loss"]).startswith(
+    assert caption(plots["forest-eval_loss"]).startswith(
         "Differences in eval loss over 5 seeds with their intervals (adjusted); whole variants are against pre_ln;"
     )
-    assert captions.sentence(plots["forest-peak_kurtosis"]).startswith("Ratios of peak kurtosis over 5 seeds")
-    assert captions.sentence(plots["trade-off-eval_loss-peak_kurtosis"]).startswith("Eval loss against peak kurtosis;")
-    assert captions.sentence(plots["training-train_loss"]).endswith("; n = 5 each.")
+    assert caption(plots["forest-peak_kurtosis"]).startswith("Ratios of peak kurtosis over 5 seeds")
+    assert caption(plots["trade-off-eval_loss-peak_kurtosis"]).startswith("Eval loss against peak kurtosis;")
+    assert caption(plots["training-train_loss"]).endswith("; n = 5 each.")
 
 
 def test_the_methods_are_worded_from_the_verdicts() -> None:
-    said = captions.methods(worlds.record().summary)
+    said = methods_sentence(worlds.record().summary)
     assert said.startswith("Each variant was trained at 5 seeds that share batches and held-out data;")
     assert "tested by Student's t, of peak kurtosis as logarithms" in said
     assert "adjusted by Holm over 5 comparisons per metric, at 95 % confidence (p < 0.04 decides" in said
     assert "within 1 % of pre_ln's mean in eval loss and ±0.02 in token correlation" in said
     assert "peak kurtosis has no margin" in said and ". " not in said
-    lost = captions.methods(worlds.diverged().summary)
+    lost = methods_sentence(worlds.diverged().summary)
     assert "7 diverged" in lost and "2 have no result" in lost
     assert "signed ranks over all seeds, diverged runs ranked worst" in lost
     summary = worlds.record().summary
-    alone = captions.methods(replace(summary, tests=1, family="page", effects=summary.effects[:1]))
+    alone = methods_sentence(replace(summary, tests=1, family="page", effects=summary.effects[:1]))
     assert "there is one comparison of all metrics together" in alone
-    assert captions.methods(replace(summary, effects=())) == "Nothing was compared."
+    assert methods_sentence(replace(summary, effects=())) == "Nothing was compared."
 
 
 def test_what_is_left_out_is_said_with_why() -> None:

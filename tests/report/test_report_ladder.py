@@ -20,7 +20,7 @@ from ablate.plan.plan import Comparison, LadderStep, PlannedLadder
 from ablate.report import json_form
 from ablate.report.comparisons import shown_once
 from ablate.report.effect_tables import to_markdown
-from ablate.report.figures import captions
+from ablate.report.figures.export import TESTS, methods_sentence
 from ablate.report.page import ladder_plots
 from ablate.report.screens.result import result_screen
 from ablate.report.terminal_renderer import Screen
@@ -216,10 +216,10 @@ def test_screen_table_and_json_say_it():
 @pytest.mark.fast
 def test_a_methods_sentence_and_a_footnote_name_the_test_of_a_trend():
     summary = judge(experiment(), RULES, finals((1.6, 1.3, 1.1)))
-    said = captions.methods(summary)
+    said = methods_sentence(summary)
     assert "t of a trend over sizes, against that of simulated ladders (1 of 7 tests)" in said
     assert "adjusted by Holm over up to 4 comparisons per metric" in said
-    assert set(get_args(Method)) == set(captions.TESTS)
+    assert set(get_args(Method)) == set(TESTS)
     console = Console(width=300)
     with console.capture() as capture:
         console.print(Screen(result_screen(summary)))

@@ -41,9 +41,8 @@ from ablate.execute.search.search_space import UNBUILT
 from ablate.plan.build import build_plan
 from ablate.report.searched import answer, confirmation, history, rows, sections, to_markdown
 from ablate.report.searched.analysis import analyse
-from ablate.report.searched.json_form import to_json
 from ablate.report.searched.record import Entry, SearchRecord
-from ablate.report.searched.sections import DESCRIBED, MOST, screen_blocks, search_screen
+from ablate.report.searched.sections import DESCRIBED, MOST, screen_blocks, search_screen, to_json
 from ablate.report.terminal_renderer import Screen
 from ablate.space.load import load_space
 

@@ -9,7 +9,7 @@ import pytest
 from designed_fixtures import DESIGNS, LOOKS, designed, ends, rules, sweeps, tables
 from vectorised_judge import FIRST, answers, contrasts, distinct, pooled_p
 
-from ablate.report.noise_floor import floor_lines
+from ablate.report.screens.plan import floor_lines
 from ablate.space.judge import Judged
 from ablate.verdict.contrasts import family_size
 from ablate.verdict.judge import judge

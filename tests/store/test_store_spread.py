@@ -12,7 +12,7 @@ from store_fixtures import DOCUMENTS, RECIPE, opened, plan, trial, under
 from test_store_noise import RULES, noisy
 
 from ablate.plan.plan import Plan
-from ablate.report.noise_floor import floor_lines
+from ablate.report.screens.plan import floor_lines
 from ablate.statistics import Floor, floor_of, floor_of_edits
 from ablate.store.measurements import noise_of
 from ablate.train.events import Outcome, Row

@@ -24,7 +24,6 @@ class Config(Elementwise):
 
     @property
     def bends(self) -> tuple[float, ...]:
-        """The inputs at which f'' jumps where f' does not."""
         return (0.0,) if self.alpha == 1 else ()
 
     def equation(self, x: str) -> str:

@@ -27,10 +27,7 @@ class Config(Elementwise):
 
 
 def _below(x: Any) -> Any:
-    """The probability that a standard normal is below x; of few numbers without SciPy, which a plan would load.
-
-    Both ways are within 1e-15 of it.
-    """
+    """The probability that a standard normal is below x, to 1e-15; for few x without SciPy, which a plan would load."""
     import numpy as np
 
     if np.size(x) > FEW:

@@ -2,9 +2,8 @@
 
     y = act(x) / sqrt(E[act(z)^2])        z standard normal
 
-Correlations fare as under the activation itself: the least that a network without skips and norms needs, so that its
-signal neither dies out nor explodes. At the start it is the same to scale the weight behind the activation instead;
-while that weight trains, Adam then moves it by that much less, relative to its size.
+It leaves correlations as the activation does. At the start it equals scaling the weight behind the activation instead;
+in training Adam then moves that weight by less, relative to its size.
 
     He et al. 2023, arXiv:2302.10322, App. H.1 (σ of the weight behind an activation that is not transformed).
 """

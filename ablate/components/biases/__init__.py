@@ -1,4 +1,1 @@
-"""Biases: terms added to the scores that depend on distance. Slot `bias`.
-
-The folder is the list: a file that declares one is found.
-"""
+"""Biases: terms added to the scores that depend on distance. Slot `bias`. The folder is the list: each file is one."""

@@ -6,10 +6,7 @@ If attention is causal, all N buckets are of the past: E = ⌊N/2⌋ for single 
 growing width up to M, beyond which all distances share the last. Otherwise past and future have N/2 buckets each.
 
     Raffel et al. 2020, arXiv:1910.10683, Sec. 2.1; the buckets as in the code released with it: N = 32, M = 128.
-
-There all layers share one set of numbers; here each attention has its own.
-
-Dimension key: H heads, N buckets, T queries, S keys.
+    There all layers share one set of numbers; here each attention has its own.
 """
 
 from bisect import bisect_left
@@ -72,10 +69,9 @@ class Config:
         return filled.mean_square > 0
 
     def propagate(self, sizes: Sizes) -> Any:
-        """The bias of each head, [H, T, T], from numbers that are drawn: the same in every forecast.
+        """The bias of each head, [H, T, T], drawn alike in every forecast: normal, of the mean square of its init.
 
-        They are normal, of the mean square that their init gives, and every second head has those of the one before
-        with the other sign; [1, T, T] where they start at 0.
+        Every second head has the numbers of the one before with the other sign; [1, T, T] where they start at 0.
         """
         import numpy as np
 

@@ -1,13 +1,11 @@
 """Transformer-XL's relative positions: scores that treat content and distance separately, by trained position keys.
 
-    s_ij += scale · (u_h·k_j + (q_i + v_h)·r_{i-j})        r_n = W^R_h R_n
+    s_ij += scale · (u_h·k_j + (q_i + v_h)·r_{i-j})        r_n = W^R_h R_n, for N distances n
     R_n = [sin(n ω_0), …, sin(n ω_{D/2-1}), cos(n ω_0), …],  ω_p = base^(-2p/D)
 
     Dai et al. 2019, arXiv:1901.02860, Sec. 3.3 and App. B (the shift of rows); Eq. 17 of arXiv:2302.10322.
 
 Here each attention has its own u and v. At zero queries the scores are zero only where u and v start at zero.
-
-Dimension key: B batch, H heads, T time, K width of a head, D width of the model, N distances.
 """
 
 from typing import Any
@@ -120,8 +118,7 @@ class TransformerXL(nn.Module):
 def by_key(place: Float[Tensor, "B H T N"]) -> Float[Tensor, "B H T T"]:
     """Turn columns of distances into columns of keys: row i of the result is row i of `place` from column T - 1 - i on.
 
-    All rows are shifted at once: with a column appended, entry (i, T - 1 - i + j) is at T - 1 + i N + j of the
-    flattened matrix.
+    With a column appended, entry (i, T - 1 - i + j) is at T - 1 + i N + j of the flattened matrix.
     """
     n_tokens, n_columns = place.shape[-2:]
     flat = nn.functional.pad(place, (0, 1)).flatten(-2)[..., n_tokens - 1 :][..., : n_tokens * n_columns]

@@ -1,15 +1,12 @@
 """Concatenation: a branch's output is concatenated with its input, and one matrix reads both, in place of a skip.
 
-    y = J [x ; N f(x)]        N from the width of the model to `width`, J from both widths back to the model's
+    y = J [x ; N f(x)]        N from the width D of the model to `width` W, J from both widths back to the model's
 
 Initially it acts as a down-weighted skip (arXiv:2302.10322, Sec. 2): with N and J of fan-in variance, token
-similarities after it are  α² Σ_x + β² Σ_f,  α² = D / (D + W),  β² = W / (D + W):  the narrower the branch, the closer
-to a skip. In CatFormer the stream itself grows by W per layer; here J maps it back to one width, like a product of the
-matrices that would read it.
+similarities after it are  α² Σ_x + β² Σ_f,  α² = D / (D + W),  β² = W / (D + W). In CatFormer the stream itself grows
+by W per layer; here J maps it back to one width.
 
     Davis et al. 2021, CatFormer: Designing Stable Transformers via Sensitivity Analysis, PMLR 139.
-
-Dimension key: B batch, T time, D width of the model, W width of the branch.
 """
 
 from ablate.components.declare import Cost, Maker, Signal, Sizes, component, implements, part, sequence, width

@@ -1,11 +1,9 @@
 """First layer: parts that exist in layer 1 only.
 
-    y = inside(x) in layer 1        y = x in every other layer
+y = inside(x) in layer 1        y = x in every other layer, where the parts are not built
 
-The released code of two of the papers keeps a LayerNorm in its first block even without norms. Here that is explicit:
-`residual: [first_layer: [layer_norm], attention]`. In the other layers the parts are not built at all.
-
-    He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: their released code, `norm_type: none`.
+He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: their released code, `norm_type: none`,
+which keeps a LayerNorm in its first block: `residual: [first_layer: [layer_norm], attention]`.
 """
 
 from ablate.components.declare import Cost, Maker, Node, Signal, Sizes, Value, component, implements, sequence

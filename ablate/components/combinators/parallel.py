@@ -2,8 +2,7 @@
 
     y = skip * x + gain * (branch_1(x) + branch_2(x) + …)
 
-For one gain per branch, make each branch a `residual: {skip: 0, gain: …}`. A fixed skip of 0 is no
-skip at all.
+For one gain per branch, make each branch a `residual: {skip: 0, gain: …}`. A fixed skip of 0 is no skip at all.
 
     Wang & Komatsuzaki 2021, GPT-J-6B (mesh-transformer-jax); arXiv:2311.01906, Sec. 4.3.
 """

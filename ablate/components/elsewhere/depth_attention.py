@@ -1,13 +1,11 @@
 """Depth attention: each token attends to its own streams of several depths, with a trained query for each layer.
 
-    y = Σ_s p_s h_s,  p = softmax_s(w · RMSNorm(h_s))        over the values h_1 … h_n at `of`, for each token
+    y = Σ_s p_s h_s,  p = softmax_s(w · RMSNorm(h_s))        over the values h_1 … h_N at `of`, for each token
 
 w starts at 0, so that all depths weigh alike. In the paper h are the embedding and the outputs of the layers before
-(`of: layers.*.out` of blocks without skips, and the embedding); RMSNorm keeps layers with large outputs from ruling.
+(`of: layers.*.out` of blocks without skips, and the embedding).
 
     Kimi Team 2026, Attention Residuals, arXiv:2603.15031.
-
-Dimension key: B batch, T time, D width of the model, N values.
 """
 
 from ablate.block.sizes import ValueMaker

@@ -1,13 +1,11 @@
 """Depth average: a trained weighted sum of streams of several depths.
 
-    y = Σ_s w_s h_s        over the values h_1 … h_n at `of`; w starts at 0, but for the last, which starts at 1
+    y = Σ_s w_s h_s        over the values h_1 … h_N at `of`; w starts at 0, but for the last, which starts at 1
 
-With `of: layers.*.in` at the start of a block, the last is the stream itself, and the others are what entered the
-blocks before: the averages after each block of DenseFormer, each read by the next block. It starts as the identity.
+With `of: layers.*.in` at the start of a block, the last is the stream itself, the others are what entered the blocks
+before: DenseFormer's averages after each block, each read by the next block. It starts as the identity.
 
     Pagliardini et al. 2024, DenseFormer, arXiv:2402.02622 (period and dilation 1).
-
-Dimension key: B batch, T time, D width of the model, N values.
 """
 
 from ablate.block.sizes import ValueMaker

@@ -1,14 +1,12 @@
 """From: a value that stands earlier in the model, in place of what would be computed here.
 
-    y = value at `of`        whatever x is
+    y = value at `of`        whatever x is; gradients reach the value where it was computed
 
 `value: {from: layers.first.attention.value}` shares the values of the first layer with all others, `{from:
-attention.key}` uses keys as values. Nothing is trained here; gradients reach the value where it was computed.
+attention.key}` uses keys as values.
 
     Shared values: Zhou et al. 2024, Value Residual Learning, arXiv:2410.17897 (SVFormer); keys and values shared by
     neighbouring layers: Brandon et al. 2024, arXiv:2405.12981.
-
-Dimension key: B batch, T time, O width of the value (d_out).
 """
 
 from ablate.components.declare import Cost, Maker, Signal, Sizes, component, earlier, implements

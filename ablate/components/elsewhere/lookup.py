@@ -6,10 +6,7 @@ Added to the values of attention it is a value embedding: `value: {blend: {own: 
 matrices leave the table to AdamW, as they do with embeddings.
 
     Jordan et al. 2024, modded-nanogpt; Karpathy 2025, nanochat (its gate reads a few channels of the input, for each
-    head); tables of n-grams, which this is not, are Engram's: DeepSeek-AI
-    2026, arXiv:2601.07372.
-
-Dimension key: B batch, T time, I width of the input (d_in), O width of the output (d_out), V size of the vocabulary.
+    head); tables of n-grams, which this is not, are Engram's: DeepSeek-AI 2026, arXiv:2601.07372.
 """
 
 from ablate.components.declare import Cost, Maker, Signal, Sizes, component, earlier, implements, part

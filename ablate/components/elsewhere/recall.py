@@ -2,8 +2,8 @@
 
     y = skip * x + gain * (value at `of`)
 
-With `of: layers.first.in` it mixes what entered the first block into the stream again (x0 gains); with `of:
-layers.(depth+1-layer).out` in the second half of the layers it is a U-net's skip.
+`of: layers.first.in` mixes what entered the first block into the stream again (x0 gains); `of:
+layers.(depth+1-layer).out` in the second half of the layers is a U-net's skip.
 
     Jordan et al. 2024, modded-nanogpt (x0 lambdas, U-net skips); skips of all depths: Pagliardini et al. 2024,
     arXiv:2402.02622.

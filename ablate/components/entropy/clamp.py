@@ -1,10 +1,8 @@
 """Clamp: bound the attention logits by cutting them off.
 
-    s' = min(max(s, -bound), bound)        a logit beyond the bound gets no gradient
+s' = min(max(s, -bound), bound)        of scaled scores before masking; beyond the bound a logit gets no gradient
 
-It acts on the scaled scores, before masking.
-
-    He et al. 2024, arXiv:2405.19279, App. A and C (clamping attention logits, after DBRX).
+He et al. 2024, arXiv:2405.19279, App. A and C (clamping attention logits, after DBRX).
 """
 
 import math

@@ -3,17 +3,14 @@
     s_h = max of the head's scaled products q·k over all pairs that the step's batch saw, before maps and biases
     γ_h = min(1, τ / s_h)        W^Q_h ← γ_h^α W^Q_h,    W^K_h ← γ_h^(1-α) W^K_h
 
-The same products would then be at most τ. Nothing else changes: the forward pass, its gradient, and heads below τ are
-what they were. Where several heads of queries share one of keys, which the paper leaves open, the key takes the
-smallest of their factors γ_h^(1-α), and each query the rest of its own γ_h, so that every head is scaled by just γ_h.
+The same products would then be at most τ. Where H heads of queries share G of keys, which the paper leaves open, the
+key takes the smallest of their factors γ_h^(1-α), and each query the rest of its own γ_h.
 
     Kimi Team 2025, Kimi K2, arXiv:2507.20534, Sec. 2.1 and Alg. 1 (MuonClip; τ = 100, α = 1/2).
 
 Weights with a bias are refused, as are norms of queries, keys or their weights: behind one, scaling changes nothing.
 Layers that share their weights scale them one after another. The products are computed in the type of attention, so a
 maximum is off by up to 2⁻⁸ of itself in bfloat16.
-
-Dimension key: H heads, G heads of keys, K width of a head, D width of the model.
 """
 
 from collections.abc import Mapping

@@ -2,9 +2,7 @@
 
     Ŵ = (γ / σ(W)) W        for W^Q and W^K alike; σ(W) the largest singular value; γ starts at 1
 
-Attention's entropy is bounded from below by a function of the spectral norm of W^Q and W^K, so a norm that only γ can
-raise keeps attention from collapsing onto single tokens. Since the map is linear, q and k are scaled instead. The
-gradient of σ (`kernels/spectral.py`) flows through W.
+Since the map is linear, q and k are scaled instead. The gradient of σ (`kernels/spectral.py`) flows through W.
 
     Zhai et al. 2023, arXiv:2303.06296, Sec. 3.2; of every linear layer, as there: the weight `spectral`.
 """
@@ -41,9 +39,7 @@ from ablate.kernels.spectral import SpectralNorm
 
 @implements(Config)
 class SigmaReparam(nn.Module):
-    """The weights belong to attention: a plain tuple keeps them, so that they are not registered twice, and a copy of
-    the attention refers to the copied weights.
-    """
+    """The weights belong to attention: a plain tuple does not register them; a copy refers to the copied weights."""
 
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()

@@ -1,10 +1,8 @@
 """Softcap: bound the attention logits smoothly, by tanh.
 
-    s' = cap * tanh(s / cap)        |s'| < cap, and s' = s to third order around 0
+s' = cap * tanh(s / cap)        of scaled scores, before masking, in float32 at least; |s'| < cap
 
-It acts on the scaled scores, before masking, in float32 at least.
-
-    x.AI 2024, Grok-1 (cap 30), the "tanh" of arXiv:2405.19279, App. H.1; Gemma 2 (cap 50), arXiv:2408.00118, Sec. 2.
+x.AI 2024, Grok-1 (cap 30), the "tanh" of arXiv:2405.19279, App. H.1; Gemma 2 (cap 50), arXiv:2408.00118, Sec. 2.
 """
 
 from ablate.block.equation import number as written

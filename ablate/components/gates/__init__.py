@@ -1,4 +1,1 @@
-"""Gates of what attention gives: factors that the input decides. Slot `gate`.
-
-The folder is the list: a file that declares one is found.
-"""
+"""Gates of what attention gives: factors that the input decides. Slot `gate`. The folder is the list."""

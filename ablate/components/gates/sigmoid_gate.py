@@ -2,13 +2,9 @@
 
     y' = y ⊙ factor σ(x_{1..I} W)        per channel: W is [I, d_out]; per head: [I, heads], the same factor for a head
 
-After attention it makes the map from values to output nonlinear, lets a token take nothing, and removes attention
-sinks (arXiv:2505.06708, Sec. 4). The first `inputs` channels of the input are read; with W = 0 the factor starts at
-factor / 2: at a factor of 2 the gate starts open.
+The first `inputs` I channels of the input are read. With W = 0 the factor starts at factor / 2: 2 starts open.
 
     Qiu et al. 2025, Gated Attention for Large Language Models, arXiv:2505.06708, Eq. 5 and Table 1 (G1).
-
-Dimension key: B batch, T time, D width of the model, I channels read, O width of the signal (d_out), H heads.
 """
 
 from typing import Any
@@ -33,10 +29,7 @@ class Config:
         return cost
 
     def propagate(self, x: Signal, sizes: Sizes, y: Signal, d_out: int, heads: int) -> Signal:
-        """Σ_y ⊙ factor² E[σ(u_i) σ(u_j)] with u = x W; back Γ ⊙ Σ_y E[σ'(u_i) σ'(u_j)] to u.
-
-        A factor of a head has the gradients of all its channels.
-        """
+        """Σ_y ⊙ factor² E[σ(u_i) σ(u_j)], u = x W; back Γ ⊙ Σ_y E[σ'(u_i) σ'(u_j)] to u, of all channels of a head."""
         self.check_inputs(sizes)
         factors = d_out if self.per == "channel" else heads
         read = x.with_gradient_times(self.inputs / sizes.d_model)

@@ -1,4 +1,1 @@
-"""Inits: how a weight is filled. Slot `init`; no modules, no parameters, no random numbers but the generator's.
-
-The folder is the list: a file that declares one is found.
-"""
+"""Inits: how a weight is filled, by no random numbers but the generator's. Slot `init`. The folder is the list."""

@@ -1,17 +1,13 @@
 """DeepScaleLM: values and projection at the scale that gives attention an output of variance 1 in this layer.
 
-    W_ij ~ N(0, sqrt((1 - p) / r_n) / d_in)        r_n: the correlation between tokens that enters layer n
+W_ij ~ N(0, sqrt((1 - p) / r_n) / d_in)        r_n: the correlation between tokens that enters layer n
 
-    r = r_0 (1 - p),  s = 1;  for each layer:  r_n = r,  then with every residual λx + β·branch
-    r ← (λ² r s + β² (1 - p)) / (λ² s + β²),  s ← λ² s + β²        after attention
-    r ← (λ² r s + β² g(r)) / (λ² s + β²),     s ← λ² s + β²        after an MLP with ReLU
-    g(r) = (1 - p) (r + (sqrt(1 - r²) - r acos r) / π)
+r = r_0 (1 - p),  s = 1;  for each layer:  r_n = r,  then with every residual λx + β·branch
+r ← (λ² r s + β² (1 - p)) / (λ² s + β²),  s ← λ² s + β²        after attention
+r ← (λ² r s + β² g(r)) / (λ² s + β²),     s ← λ² s + β²        after an MLP with ReLU
+g(r) = (1 - p) (r + (sqrt(1 - r²) - r acos r) / π)
 
-    Kedia et al. 2024, arXiv:2403.09635, Sec. 3.5 and App. M.
-
-Attention averages over tokens, so its output has r_n times the variance of the values, and dropout divides by 1 - p:
-the weights of values and projection compensate for both. It is meant for these two weights of each layer; the paper's
-other weights are `normal`.
+Kedia et al. 2024, arXiv:2403.09635, Sec. 3.5 and App. M; the paper's other weights are `normal`.
 """
 
 from ablate.components.declare import Cost, Signal, Sizes, arithmetic, component, implements, number
@@ -36,7 +32,6 @@ class Config:
             raise InputError("deep_scale has skip 0 and gain 0\n  = give the skip and gain of the residuals around it")
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Raise InputError outside the layers."""
         layer_of(sizes)
         return Cost()
 

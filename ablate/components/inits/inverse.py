@@ -3,13 +3,11 @@
     layer     W = W_of⁻¹                                             in each layer
     layers    W_L = (W_of,L W_{L-1} W_of,L-1 … W_1 W_of,1)⁻¹          in the last layer L; in the others W is `init`
 
-As the projection after orthogonal values, W_of⁻¹ = W_ofᵀ: with attention at the identity, each sub-block (or the whole
-skipless stack) starts as the identity map, without being one. The numbers of the other weights are drawn again from
-their addresses; a model whose weights `of` do not start from `init` there is refused when it is filled.
+Behind orthogonal values, with attention at the identity, each sub-block (or the whole skipless stack) starts as the
+identity map. The numbers of the other weights are drawn again from their addresses; a model whose weights `of` do not
+start from `init` there is refused when it is filled.
 
     He & Hofmann 2024, arXiv:2311.01906, App. D, Fig. 15: `layer` is its "all-tied", `layers` its "LL-tied".
-
-Dimension key: W is [d_out, d_in], and square; L layers.
 """
 
 from ablate.components.declare import Cost, Maker, Signal, Sizes, component, implements, part, word
@@ -39,9 +37,8 @@ class Config:
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
         """Σ / s², with s the gain of orthogonal `init`; what is behind the inverted weight stands in its own channels.
 
-        For `layers`, all layers but the last have `init`, and there the product of its 2L - 1 inverses turns the
-        stream as a fresh orthogonal matrix would: what it has in common with the embedding is left out. InputError for
-        another `init`, whose inverse has no mean square.
+        For `layers`, the last layer turns the stream as a fresh orthogonal matrix would: what it has in common with the
+        embedding is left out. InputError for another `init`, whose inverse has no mean square.
         """
         fresh: Signal = self.init(x, d_in, d_out)
         square = fresh.mean_square / x.mean_square if x.mean_square else 0.0

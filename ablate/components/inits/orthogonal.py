@@ -1,12 +1,9 @@
 """Orthogonal: a uniformly random orthogonal matrix, scaled so that the mean square of entries is preserved.
 
-    W = gain * max(sqrt(d_out / d_in), 1) * U        U Haar: UᵀU = I where d_out >= d_in, else UUᵀ = I
+W = gain * max(sqrt(d_out / d_in), 1) * U        U Haar: UᵀU = I where d_out >= d_in, else UUᵀ = I
 
-The factor makes the mean square of an output entry equal that of an input entry (times gain²): if the map widens,
-lengths must grow with it; if it narrows, U alone does so on average. For square W the factor is 1.
-
-    Saxe et al. 2014, arXiv:1312.6120; the factor: "scale-corrected uniform orthogonal", Martens et al. 2021,
-    arXiv:2110.01765; uniformity by the signs of R's diagonal: Mezzadri 2007, arXiv:math-ph/0609050, Sec. 5.
+Saxe et al. 2014, arXiv:1312.6120; the factor: "scale-corrected uniform orthogonal", Martens et al. 2021,
+arXiv:2110.01765; uniformity by the signs of R's diagonal: Mezzadri 2007, arXiv:math-ph/0609050, Sec. 5.
 """
 
 from typing import ClassVar

@@ -1,10 +1,8 @@
 """Causal: a query sees its own key and those before it, also in a model whose attention sees everything.
 
-    query i sees key j where j ≤ i
+query i sees key j where j ≤ i        in a causal model the model's own mask
 
-    Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.3.
-
-In a causal model it is the model's own mask.
+Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.3.
 """
 
 from typing import Any, ClassVar

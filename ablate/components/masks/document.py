@@ -81,7 +81,6 @@ class DocumentMask(MaskOfBatch):
 
 
 def document_mask(tokens: Int[Tensor, "B T"], store: dict[Hashable, Any], separator: int, causal: bool) -> DocumentMask:
-    """`store` is for tables of the mask."""
     ends = (tokens == separator).to(torch.int64)
     return DocumentMask(ends.cumsum(-1) - ends, causal, held=store)
 

@@ -1,10 +1,8 @@
 """Full: a query sees every key, those after it too, also in a causal model.
 
-    query i sees every key j
+query i sees every key j        in training on next tokens the model would see what it predicts
 
-    Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.3: attention in the encoder.
-
-In training on next tokens the model would see what it predicts.
+Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.3: attention in the encoder.
 """
 
 from typing import Any, ClassVar

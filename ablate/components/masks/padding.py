@@ -2,9 +2,9 @@
 
     query i sees key j where j ≤ i and token_j ≠ padding, and its own key; without j ≤ i if not causal
 
-A query that is padding itself sees at least its own key, so that its softmax exists; nobody else reads what it gives.
-
     Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.3: what is not to be seen is -∞ in the softmax
+
+A query that is padding itself sees at least its own key, so that its softmax exists.
 """
 
 from __future__ import annotations
@@ -75,7 +75,6 @@ class PaddingMask(MaskOfBatch):
 
 
 def padding_mask(tokens: Int[Tensor, "B T"], store: dict[Hashable, Any], token: int, causal: bool) -> PaddingMask:
-    """`store` is for tables of the mask."""
     return PaddingMask(tokens != token, causal, held=store)
 
 

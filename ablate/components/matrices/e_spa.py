@@ -29,10 +29,10 @@ from ablate.signal.skipless import LayerStep, exponential_step
 class Config:
     """`decay` is γ_L; `skip` the α of a residual around it whose gain is √(1 - α²), 0 for none.
 
-    `repetition` is r, the probability that two tokens of a sequence are the same: norms are kept at 1 on average over
-    such sequences; 0 for no correction, `repetition` for the value measured on the text. `mlp` is the activation of the
-    MLP after each attention, whose kernel A then inverts; none: ignored, as in the paper. Its inputs must have mean
-    square 1, and it must have no skip.
+    `repetition` is r, the probability that two tokens of a sequence are the same (`repetition`: as measured on the
+    text): norms are kept at 1 on average over such sequences; 0 for no correction. `mlp` is the activation of the MLP
+    after each attention, whose kernel A then inverts; none: ignored, as in the paper. Its inputs must have mean square
+    1, and it must have no skip.
     """
 
     of_own_mask: ClassVar[bool] = True

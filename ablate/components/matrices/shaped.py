@@ -6,8 +6,8 @@
 
     Noci et al. 2023, arXiv:2306.17759; as in arXiv:2311.01906, Eq. 5, with gains for each head that start at 1.
 
-With queries that start at zero A is C, so that y = v if α = 1 and β = γ. This holds up to rounding, since A v and C v
-are computed in different ways: about 1e-7 in float32 and 8e-3 in bfloat16 for values of about 1.
+With queries that start at zero, y = v if α = 1 and β = γ, up to the rounding of A v and C v: about 1e-7 in float32 and
+8e-3 in bfloat16 for values of about 1.
 """
 
 from ablate.block.equation import total, weighted
@@ -37,12 +37,10 @@ class Config:
 
     @property
     def attends(self) -> bool:
-        """True if A v is computed."""
         return self.gain.value != 0
 
     @property
     def centred(self) -> bool:
-        """True if C v is computed."""
         return self.centre.value != 0
 
     def cost(self, sizes: Sizes, width: int) -> Cost:

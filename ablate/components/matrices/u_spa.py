@@ -26,10 +26,9 @@ from ablate.signal.skipless import LayerStep, uniform_step
 class Config:
     """`correlation` is ρ_L; `skip` the α of a residual around it whose gain is √(1 - α²), 0 for none.
 
-    `initial` is ρ_0: 0 for tokens that are all different. If two are the same with probability r, Σ_0 is Σ(r) on
-    average, so ρ_0 = r is the whole correction (`initial: repetition`, for the value measured on the text). `power` is
-    p. `mlp` is the activation of the MLP after each attention, whose kernel A then inverts; none: ignored, as in the
-    paper. Its inputs must have mean square 1, and it must have no skip.
+    `initial` is ρ_0: 0 for tokens that are all different, r if two are the same with probability r (`repetition`: as
+    measured on the text). `power` is p. `mlp` is the activation of the MLP after each attention, whose kernel A then
+    inverts; none: ignored, as in the paper. Its inputs must have mean square 1, and it must have no skip.
     """
 
     of_own_mask: ClassVar[bool] = True

@@ -24,7 +24,6 @@ class Config:
 
     @property
     def attends(self) -> bool:
-        """True if A v is computed."""
         return self.gain.value != 0
 
     def cost(self, sizes: Sizes, width: int) -> Cost:

@@ -1,4 +1,1 @@
-"""Mixers: the principal parts of a block, which mix tokens or channels.
-
-The folder is the list: a file that declares one is found.
-"""
+"""Mixers: the principal parts of a block, which mix tokens or channels. The folder is the list: each file is one."""

@@ -8,15 +8,10 @@
     y    = concat_heads(matrix(A) v)               the matrix is A itself, or made of it: α I + β A - γ C
     out  = projection(gate(x, output_norm(y)))
 
-With `source: encoder` it is cross-attention: keys and values are those of the encoder's output c, as it is behind its
-own final norm, all of which every query sees, except for what fills up the source:
-
-    q = query(pre_qk(x)),  k = key(c),  v = value(c)
-
-What compares places of one sequence (positions, biases, masks, matrices beside the softmax) then has no meaning.
-
-`heads`, `kv_heads` and `head_width` give it heads of its own. With fewer heads of keys and values than of queries, each
-is read by as many queries as there are queries to one of them: grouped queries, or multi-query attention with one.
+With `source: encoder` it is cross-attention to the encoder's output c behind its final norm, q = query(pre_qk(x)),
+k = key(c), v = value(c): every query sees all of c but its padding. What compares places of one sequence (positions,
+biases, masks, matrices beside the softmax) then has no meaning. With fewer heads of keys and values than of queries,
+equally many queries read each: grouped queries, or multi-query attention with one.
 
     Vaswani et al. 2017, arXiv:1706.03762; the norm split into pre_qk and pre_v: arXiv:2405.19279, Table 3 and Fig. 40;
     grouped queries: Ainslie et al. 2023, arXiv:2305.13245, one head of keys: Shazeer 2019, arXiv:1911.02150; the gate:
@@ -219,10 +214,7 @@ class Config:
         return Cost(cost.parameters, flops, spared)
 
     def costs_of_matching(self, sizes: Sizes) -> Iterator[Cost]:
-        """The costs of queries, keys and what acts on both: always computed, without a gradient if unused.
-
-        C v reads no queries, and reads keys only for a bias of content.
-        """
+        """Costs of queries, keys and regulations, without a gradient if unused: C v reads keys alone, for a bias."""
         query = self.query(sizes.d_model, sizes.query_width)
         key = self.of_source(self.key(sizes.d_model, sizes.key_width), sizes)
         both = [part for part in (*(regulation for _, regulation in self.entropy), self.position) if part]
@@ -252,7 +244,6 @@ class Config:
 
     @property
     def attends(self) -> bool:
-        """True if A v is computed."""
         return getattr(self.matrix.config, "attends", True)
 
     @property
@@ -356,10 +347,7 @@ class Config:
         return source  # type: ignore[no-any-return]
 
     def relative_positions(self, queries: Signal, sizes: Sizes, mixing: Mixing) -> Any:
-        """The random scores of a bias of content, None without one.
-
-        Raise InputError where only attention at zero queries is random.
-        """
+        """The random scores of a bias of content, if any; InputError where only attention at zero queries is random."""
         of_content = [bias.config for bias in self.biases if getattr(bias.config, "of_content", False)]
         if not of_content:
             return None
@@ -457,7 +445,6 @@ def check_independent(queries: Signal, keys: Signal) -> None:
 
 
 def makers(several: PartMaker | tuple[tuple[str, PartMaker], ...] | None) -> tuple[PartMaker, ...]:
-    """The makers of a field that may hold a list."""
     if isinstance(several, tuple):
         return tuple(maker for _, maker in several)
     return (several,) if several else ()

@@ -1,13 +1,11 @@
 """MLP: each token separately through a wider layer and a nonlinearity, optionally gated.
 
-    y = down(act(α * up(x)))                      α is `input_scale`
-    y = down(act(α * up(x)) ⊙ gate(x))            gated
+y = down(act(α * up(x)))                      α is `input_scale`
+y = down(act(α * up(x)) ⊙ gate(x))            gated
 
-    Vaswani et al. 2017, arXiv:1706.03762, Eq. 2; gated: Shazeer 2020, arXiv:2002.05202, Eq. 5 and 6; α, which brings
-    the inputs of the nonlinearity to order 1 if no norm does: Brock et al. 2021, arXiv:2102.06171, as used by
-    arXiv:2405.19279, App. C.
-
-Dimension key: B batch, T time, D width of the model, M width of the hidden layer.
+Vaswani et al. 2017, arXiv:1706.03762, Eq. 2; gated: Shazeer 2020, arXiv:2002.05202, Eq. 5 and 6; α, which brings
+the inputs of the nonlinearity to order 1 if no norm does: Brock et al. 2021, arXiv:2102.06171, as used by
+arXiv:2405.19279, App. C.
 """
 
 from ablate.block.equation import grouped
@@ -33,10 +31,7 @@ class Config:
         return total
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
-        """Up, the activation by its Gaussian integrals, the gate's kernel as a factor, down.
-
-        Raise InputError for a weight that inverts another, but for a down that inverts up.
-        """
+        """Up, activation, gate, down. InputError for a weight that inverts another, but for a down that inverts up."""
         refuse_inverted(up=self.up, gate=self.gate, **({} if undoes(self.down) == "up" else {"down": self.down}))
 
         def hidden(x: Signal) -> Signal:

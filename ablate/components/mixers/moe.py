@@ -14,16 +14,12 @@
     F is of one choice a token; L_z: Zoph et al. 2022, arXiv:2202.08906, Eq. 5; b: Wang et al. 2024, arXiv:2408.15664,
     Alg. 1; shared experts: Dai et al. 2024, arXiv:2401.06066; sigmoid: DeepSeek-AI 2024, arXiv:2412.19437, Eq. 12-16.
 
-Every choice is served: there is no capacity, and no token is dropped. Each expert is a part with matrices of its own
-(`experts.0.up`), not a slice of one tensor: every weight that fits an MLP fits an expert, optimisers of matrices update
-each as a matrix, its init and its rate are those of an MLP's, and a model with more experts shares the numbers of the
-first. Tokens are sorted by expert, so that each expert computes once, on its own; how many it gets depends on the data,
-so on the meta device, where there is none, all get equally many. The products are the same: k for each token. Under
-`torch.compile` the graph breaks there.
+There is no capacity, and no token is dropped. Each expert is a part with matrices of its own (`experts.0.up`): every
+weight that fits an MLP fits an expert, and a model with more experts shares the numbers of the first. On the meta
+device, which has no data, all experts get equally many tokens. Under `torch.compile` the graph breaks at the experts.
 
-The router is computed in float32 at least, also under autocast (arXiv:2101.03961, Sec. 2.4). L_z is linear in the
-tokens; L_balance, a product of means, is not: in microbatches or among ranks it is the mean of that of each part. The
-load is counted over the whole batch, as whole numbers, so b does not depend on how the batch is divided.
+The router is computed in float32 at least, also under autocast (arXiv:2101.03961, Sec. 2.4). L_balance, a product of
+means, is in microbatches or among ranks the mean of that of each part; the load is counted over the whole batch.
 
 Dimension key: B batch, T time, N tokens (B T), D width of the model, E experts, K choices of a token.
 """

@@ -1,12 +1,10 @@
 """RMSNorm: scale each token to root mean square 1 over the width, without centring it.
 
-    y = x / sqrt(mean(x²) + eps) * g          mean over the width; eps is inside the root
-    y = x / (sqrt(mean(x²)) + eps) * g        `outside`: eps is added to the root mean square itself
+y = x / sqrt(mean(x²) + eps) * g          mean over the width; eps is inside the root
+y = x / (sqrt(mean(x²)) + eps) * g        `outside`: eps is added to the root mean square itself
 
-    Zhang & Sennrich 2019, arXiv:1910.07467; eps 1e-8 inside the root as in arXiv:2311.01906, App. D.1
-    (outside it, at 1e-5, in the code released with that paper).
-
-With eps 0 the output for a token of zeros is NaN.
+Zhang & Sennrich 2019, arXiv:1910.07467; eps 1e-8 inside the root as in arXiv:2311.01906, App. D.1
+(outside it, at 1e-5, in the code released with that paper). With eps 0 a token of zeros gives NaN.
 """
 
 from ablate.block.equation import number as written

@@ -1,10 +1,8 @@
 """Simple RMSNorm: RMSNorm without a trained gain, so it holds no parameters at all.
 
-    y = x / sqrt(mean(x²) + eps)        mean over the width; eps is inside the root
+y = x / sqrt(mean(x²) + eps)        mean over the width; with eps 0 a token of zeros gives NaN
 
-    Qin et al. 2023, arXiv:2307.14995, Sec. 3.2 (x / (|x|₂ / sqrt(D))).
-
-With eps 0 the output for a token of zeros is NaN.
+Qin et al. 2023, arXiv:2307.14995, Sec. 3.2 (x / (|x|₂ / sqrt(D))).
 """
 
 from ablate.block.equation import number as written

@@ -1,4 +1,1 @@
-"""Patterns over layers: what stands in a slot for its alternatives, one of them in each layer. They fit every slot.
-
-The folder is the list: a file that declares one is found.
-"""
+"""Patterns: one of several alternatives stands in a slot, layer by layer, in any slot. The folder is the list."""

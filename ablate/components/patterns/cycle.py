@@ -2,10 +2,9 @@
 
     layer l has item ((l - 1) mod n) + 1 of n
 
-So local and global attention alternate in Gemma 2 and in GPT-Neo, there by a list of the kinds of attention. As a part
-of a sequence, each item is itself a sequence of parts: `cycle: [[layer_norm, attention], mlp]`.
+As a part of a sequence, each item is itself a sequence of parts: `cycle: [[layer_norm, attention], mlp]`.
 
-    Gemma Team 2024, arXiv:2408.00118, Sec. 2; in this general form: this work.
+    Gemma Team 2024, arXiv:2408.00118, Sec. 2 (local and global attention); in this general form: this work.
 """
 
 from collections.abc import Mapping
@@ -15,7 +14,6 @@ from ablate.components.declare import alternatives, component
 
 
 def chooses(node: Node, scope: Mapping[str, float]) -> tuple[str, int]:
-    """The way to the item of a layer."""
     items = node["items"]
     assert isinstance(items, Series)
     return "items", (int(scope["layer"]) - 1) % len(items)

@@ -1,4 +1,1 @@
-"""Positions that act on queries and keys. Slot `position`; those added to embeddings belong to the model.
-
-The folder is the list: a file that declares one is found.
-"""
+"""Positions that act on queries and keys, not on embeddings. Slot `position`. The folder is the list."""

@@ -1,17 +1,13 @@
 """RoPE: rotate queries and keys by angles that grow with position, so that their products depend only on distances.
 
     q'_t = R_t q_t,  k'_t = R_t k_t        (R_t q)·(R_s k) = q·R_{s-t} k
-    R_t turns the pair (x_{2i}, x_{2i+1}) by t * base^(-2i/R),        t = 0, 1, …,  i = 0, …, R/2 - 1
+    R_t turns the pair (x_{2i}, x_{2i+1}) by t * base^(-2i/R),        t = 0, 1, …,  i = 0, …, P - 1
 
-R = share * K channels of a head are turned, the first of them; the others carry no position (a share of 1: all).
+R = share * K channels of a head are turned, P = R/2 pairs, the first of them; the others carry no position.
+R must be even. Angles are computed in float64: in float32 they lose digits as positions grow.
 
     Su et al. 2021, arXiv:2104.09864, Eq. 15 and 34 (neighbouring channels form the pairs); a share of the channels:
     Black et al. 2022, GPT-NeoX-20B, arXiv:2204.06745 (a quarter).
-
-The number of channels turned must be even. Angles are computed in float64: in float32 they lose digits as positions
-grow.
-
-Dimension key: B batch, H heads, T time, K width of a head, R channels turned, P = R/2 pairs.
 """
 
 from ablate.block.equation import number as written
@@ -116,9 +112,6 @@ class RoPE(nn.Module):
 
 
 def turn(x: Float[Tensor, "B H T K"], rotation: Complex[Tensor, "T P"]) -> Float[Tensor, "B H T K"]:
-    """Rotate each pair of neighbouring channels.
-
-    A pair is a complex number and its rotation one product, which takes a fifth of the time of four real ones on a CPU.
-    """
+    """Rotate pairs of neighbouring channels, as complex numbers: a fifth of the time of four real products on a CPU."""
     pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * rotation).flatten(-2)

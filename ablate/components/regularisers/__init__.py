@@ -1,4 +1,1 @@
-"""Regularisers: they disturb a signal in training only.
-
-The folder is the list: a file that declares one is found.
-"""
+"""Regularisers: they disturb a signal in training only. The folder is the list: each file is one."""

@@ -1,4 +1,1 @@
-"""Sinks: what takes part of a query's weights, and gives nothing. Slot `sink`.
-
-The folder is the list: a file that declares one is found.
-"""
+"""Sinks: what takes part of a query's weights, and gives nothing. Slot `sink`. The folder is the list."""

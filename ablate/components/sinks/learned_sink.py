@@ -2,7 +2,6 @@
 
     A = softmax([S, b]) without its last column        A_ij = exp(S_ij) / (exp(b_h) + Σ_m exp(S_im))
 
-A head that finds nothing gives its weight to b, where it would otherwise gather it on some token (the first, mostly).
 The sink is neither scaled, mapped, biased nor hidden. b = 0 is the softmax that has 1 added to its denominator; the
 further below 0, the closer to plain attention.
 

@@ -1,4 +1,1 @@
-"""Weights: linear maps from d_in to d_out. Slot `weight`.
-
-The folder is the list: a file that declares one is found.
-"""
+"""Weights: linear maps from d_in to d_out. Slot `weight`. The folder is the list: each file is one."""

@@ -2,13 +2,10 @@
 
     y = first(x) in layer 1        y = others(x) in every other
 
-The simplified attention block keeps the values of the first layer, which act on the embedding itself, and removes all
-others: `value: {by_layer: {first: {reparameterised: …}, others: identity}}`.
+The simplified attention block keeps the values of the first layer alone: `value: {by_layer: {first: {reparameterised:
+…}, others: identity}}`. The layer's own weight has the random numbers that it would have without `by_layer`.
 
     He & Hofmann 2024, arXiv:2311.01906, Sec. 4.2 (footnote 6) and Fig. 24.
-
-The layer's own weight is built, at the address of this one, so it shares the random numbers of a model that has the
-same weight there in every layer.
 """
 
 from ablate.components.declare import Cost, Maker, Node, Signal, Sizes, Value, component, implements, part

@@ -1,11 +1,8 @@
 """Frozen: a matrix that is drawn once and never trained.
 
-    y = x W_0ᵀ        W_0 is [d_out, d_in]
+y = x W_0ᵀ        W_0 is [d_out, d_in], a buffer, with the numbers of a `dense` weight of its init and address
 
-It is a buffer: part of the state, moved and rounded with the model, but not optimised. A frozen weight and a `dense`
-one of the same init and address start from the same numbers.
-
-    He & Hofmann 2024, arXiv:2311.01906, Eq. 6 at β = 0.
+He & Hofmann 2024, arXiv:2311.01906, Eq. 6 at β = 0.
 """
 
 from ablate.components.declare import Cost, Draw, Maker, Signal, Sizes, component, implements, part

@@ -1,12 +1,8 @@
 """Identity: no weight at all; the output is the input.
 
-    y = x
+y = x
 
-In the simplified attention block values and projections stay at the identity throughout training, so they are removed.
-
-    He & Hofmann 2024, arXiv:2311.01906, Sec. 4.2.
-
-Dimension key: D width, of the input and of the output.
+He & Hofmann 2024, arXiv:2311.01906, Sec. 4.2: values and projections of the simplified attention block.
 """
 
 from ablate.components.declare import Cost, Signal, Sizes, component, implements

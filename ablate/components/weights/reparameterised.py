@@ -2,8 +2,8 @@
 
     y = x Wᵀ + b        W = α W_0 + β ΔW        α is `skip`, β is `gain`; all matrices are [d_out, d_in]
 
-W_0 is drawn once and never trained; ΔW is trained and starts at 0, so the function at initialisation does not depend
-on β. W is computed once per forward pass: one product with x, whatever α and β are.
+W_0 is drawn once and never trained, with the random numbers of a `dense` weight of the same init and address; ΔW is
+trained and starts at 0. W is computed once per forward pass.
 
 β is a learning rate in disguise: with fixed β, gradient descent on ΔW moves W as if W were trained itself at β² times
 the rate, and Adam (whose step does not see the scale of a gradient, but for eps) at β times the rate (arXiv:2311.01906,
@@ -13,8 +13,6 @@ App. A). What cannot learn, and what can:
     trained β that starts at 0   with ΔW = 0 neither moves: ∂L/∂β = <ΔW, ∂L/∂W> and ∂L/∂ΔW = β ∂L/∂W are both 0.
                                  If `delta` starts ΔW elsewhere, β moves first
     trained β, not from 0        ΔW moves first, since ∂L/∂β is 0 until it has
-
-W_0 has the random numbers that a `dense` weight of the same init and address starts from.
 
     He & Hofmann 2024, arXiv:2311.01906, Eq. 6 (β = O(1/sqrt(L))); arXiv:2302.10322 for W_0 orthogonal.
 """

@@ -1,45 +1,7 @@
-'''How a corpus declares itself: the names that every file of a corpus starts from.
+"""How a corpus declares itself: the names that every file of a corpus starts from.
 
-Such a file declares a class of settings, and implements it by what reads the texts: a class, or a function that gives
-a `Source` (see `data/sources.py`), called with the settings and the folder of the space.
-
-    """The poems of a folder, a document in each line."""
-    from pathlib import Path
-    from ablate.data.corpora.declare import Settings, Text, corpus, implements
-
-    @corpus("poems", source="this work")
-    class Poems(Settings):
-        """`{poems: verses.txt}`."""
-
-        poems: str
-
-    @implements(Poems)
-    class Lines:
-        notes = ()
-
-        def __init__(self, settings: Poems, folder: Path):
-            self.path = folder / settings.poems
-            self.title, self.place = f"poems {settings.poems}", str(self.path)
-
-        def stamp(self):
-            return str(self.path.stat().st_mtime_ns)
-
-        def texts(self):
-            for number, line in enumerate(self.path.read_text(encoding="utf-8").splitlines()):
-                yield Text(f"{number:09d}", line.encode("utf-8"))
-
-The first field of the settings has the name of the corpus, so that `corpus: {poems: verses.txt}` names it; a corpus
-without settings is named by its name alone. A field `at_most: Bytes` limits how many bytes of text are read: a space
-passes the smaller of it and of what its steps need. `NamedFiles` and `NamedRows` read local files by patterns that do
-not leave the folder of the space.
-
-Of a corpus that is no text, the settings have a `layout`, which says what an example is, and the content of each `Text`
-is the bytes of one, `record_of(layout, values, target)`; see `data/record_stream.py`.
-
-The stamp is requested at every plan, and texts are read only if it is new. So a library that takes long to import,
-such as `datasets`, is imported where a text is read. A corpus is identified by its contents: raise `version` when a
-change of the code makes it read other texts though the stamp is the same.
-'''
+Such a file declares a class of settings, and implements it by what reads the texts: `ablate docs corpus`.
+"""
 
 from __future__ import annotations
 

@@ -21,9 +21,7 @@ WAY = 'a JSONL file has one object per line, in UTF-8: {"text": "…"}'
 @corpus("jsonl", source="JSON Lines, jsonlines.org", version=1)
 class Jsonl(Settings):
     """`{jsonl: ['texts/*.jsonl'], field: text}`: patterns as for `files`. The unit that is held out is a line.
-
-    At most `at_most` bytes of text are read (null: no limit), and no more than the steps need.
-    """
+    At most `at_most` bytes of text are read (null: no limit), and no more than the steps need."""
 
     jsonl: Patterns
     field: str

@@ -28,9 +28,7 @@ BATCH = 1024
 @corpus("parquet", source="Apache Parquet, parquet.apache.org", version=1)
 class Parquet(Settings):
     """`{parquet: ['texts/*.parquet'], field: text}`: patterns as for `files`. The unit that is held out is a row.
-
-    At most `at_most` bytes of text are read (null: no limit), and no more than the steps need.
-    """
+    At most `at_most` bytes of text are read (null: no limit), and no more than the steps need."""
 
     parquet: Patterns
     field: str

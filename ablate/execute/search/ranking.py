@@ -188,10 +188,8 @@ def ladder_of(pruner: Pruner, steps: int, evaluate_every: int) -> Ladder:
 
 def let_on(arrived: Sequence[JobOutcome], factor: int, goals: Sequence[Goal]) -> list[int]:
     """The indices of the best floor(n / factor) blocks that have reached a rung, by their values, best first.
-
     Blocks that diverged before it count among the n, as the worst, and are never promoted. Those that ended otherwise
-    do not count. Those with an infinite or NaN value come after the others.
-    """
+    do not count. Those with an infinite or NaN value come after the others."""
     losses = told(arrived, goals)
     n = sum(came.outcome in ("paused", "diverged") for came in arrived)
     paused = [(i, loss) for i, loss in enumerate(losses) if loss is not None and arrived[i].outcome == "paused"]
@@ -227,10 +225,8 @@ class Origin:
 
 def history(origins: Iterable[Origin], standing: Standing, refused: Mapping[int, int] | None = None) -> list[Result]:
     """The results of derivations, one for each; those whose block has none are left out.
-
     They are in the order in which jobs produced them, so that samplers that divide them into generations by position
-    get the same generations again. Between them are the `refused` derivations, by the number of jobs before them.
-    """
+    get the same generations again. Between them are the `refused` derivations, by the number of jobs before them."""
     known = [origin for origin in origins if origin.mark in standing]
     level = told_level({origin.mark: standing[origin.mark] for origin in known})
     arrivals = [_arrival(standing[origin.mark], level) for origin in known]

@@ -45,10 +45,7 @@ MAX_EDITS = len(ascii_uppercase)
 
 @dataclass(frozen=True)
 class Combinations:
-    """Subsets of the edits that lead from one treatment to another; treatments, refusals and models are cached.
-
-    Edits are in the order of paths; letters name them where their names are too long.
-    """
+    """Subsets of the edits, in path order, that lead from one treatment to another; letters stand for long names."""
 
     ends: Ends
     difference: TreatmentDifference
@@ -63,7 +60,6 @@ class Combinations:
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """The edits, stabilisers first."""
         return path_order(self.difference.edits)
 
     @property
@@ -272,7 +268,6 @@ THREES_NOT_LISTED = "estimates also contain effects of three edits: with this ma
 
 
 def describe_every(what: str, every: int, runs: int) -> str:
-    """Describe a full factorial, `runs` of whose combinations are possible."""
     if runs == every:
         return f"every combination of {what}, {runs} runs"
     return (

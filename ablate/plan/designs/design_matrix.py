@@ -86,7 +86,7 @@ def aliases(levels: Levels, terms: Sequence[Term], others: Sequence[Term]) -> tu
 def in_estimates(
     levels: Levels, terms: Sequence[Term], *, most: int = 3, factors: Sequence[int] = ()
 ) -> tuple[tuple[Term, Term, float], ...]:
-    """Return the aliases of `terms` among all other effects of at most 2 or 3 (`most`) edits, those of fewer first.
+    """Return the aliases of `terms` among effects of at most `most` (2 or 3) edits, the fewest first.
 
     `factors` are the factors of the columns, where one has several: these are not combined with each other.
     """
@@ -156,7 +156,6 @@ def places_of(factor: VariedFactor) -> Floats:
 
 
 def columns_of(factors: Factors) -> tuple[ContrastColumn, ...]:
-    """Return the columns of a factorial: its edits, then the contrasts of each factor."""
     edits = [ContrastColumn(name=edit, factor=place, codes=(-1.0, 1.0)) for place, edit in enumerate(factors.edits)]
     varied = [
         column
@@ -211,10 +210,7 @@ def coded(factors: Factors, runs: Sequence[Sequence[int]]) -> Levels:
 
 
 def terms_of(columns: Sequence[ContrastColumn], *, interactions: bool) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-    """Return the terms of a factorial, of one factor and of two, and those of them that are effects to be judged.
-
-    In the order in which they are estimated where not all can be: those that are judged come first.
-    """
+    """Return the terms of one factor and of two, in order of estimation, and those to be judged, which come first."""
     mains = [(i,) for i in range(len(columns))]
     pairs = [p for p in combinations(range(len(columns)), 2) if columns[p[0]].factor != columns[p[1]].factor]
     shown: list[Term] = [term for term in mains if columns[term[0]].shown]
@@ -225,10 +221,7 @@ def terms_of(columns: Sequence[ContrastColumn], *, interactions: bool) -> tuple[
 
 
 def fitted_terms(factors: Factors, levels: Levels) -> tuple[Term, ...]:
-    """Return the terms that are fitted to the runs with these columns.
-
-    These are the effects, then the rest of each factor and pair that an effect is of, as far as the runs tell it apart.
-    """
+    """Return the terms fitted to the runs: effects, then the rest of their factors and pairs that can be told apart."""
     columns = columns_of(factors)
     places = {column.name: place for place, column in enumerate(columns)}
     effects = [tuple(places[name] for name in effect) for effect in factors.effects]
@@ -274,9 +267,7 @@ def every_combination(edits: int) -> Levels:
 
 
 def fraction(edits: int, resolution: int) -> Levels:
-    """Return the smallest regular fraction of that resolution, with a run of all edits, or of a higher one at no more
-    runs; every combination where none is smaller.
-    """
+    """Return the smallest regular fraction of this or a higher resolution with a run of all edits; else every combination."""
     import pydoe
 
     smallest = np.asarray(pydoe.fracfact_by_res(edits, resolution))
@@ -299,9 +290,7 @@ def plackett_burman(edits: int) -> Levels:
 
 
 def generators(levels: Levels) -> tuple[Generator, ...]:
-    """Return the generators of a regular fraction: the edits whose levels follow from those of earlier ones. Empty
-    where all edits are free, and where the runs are not a regular fraction.
-    """
+    """Return the generators of a regular fraction: edits whose levels follow from earlier ones. Empty if it is none."""
     free: list[int] = []
     dependent = []
     for edit in range(levels.shape[1]):

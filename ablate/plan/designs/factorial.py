@@ -1,8 +1,4 @@
-"""Factorials: designs that combine edits, and factors with several levels.
-
-Of edits every combination is run, a fraction of them, or the most informative ones available. With factors of several
-levels every combination is run that is allowed and a model of its own.
-"""
+"""Factorials: designs that combine edits, and factors with several levels."""
 
 from __future__ import annotations
 
@@ -68,7 +64,6 @@ MAX_RUNS = 256
 MAX_THREES = 12
 """With more edits than this, effects of three edits that are in estimates are not listed one by one."""
 MAX_POOL = 1_024
-"""Combinations among which D-optimal runs are chosen: all, up to this number."""
 
 Crossed = Factorial | Fractional | PlackettBurman | DOptimal
 

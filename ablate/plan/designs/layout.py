@@ -1,9 +1,4 @@
-"""Layout: the arms of a design and the contrasts between them, and the designs that do not combine edits.
-
-A design that starts and ends with a block is made of the edits between the two, inside the block and at addresses of
-the space around it. One edit at a time gives paths, leave one out and add one in; a ladder has every treatment at
-every size.
-"""
+"""Layout: the arms of a design and the contrasts between them, and the designs that do not combine edits."""
 
 from __future__ import annotations
 
@@ -47,10 +42,9 @@ class DesignArm:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A pair of arms, by name, that differ by `change`; or, with `weights`, a weighted sum of arms.
+    """Two arms, by name, that differ by `change`, or with `weights` a weighted sum of arms (`kind`: `plan.Comparison`).
 
-    `kind` is that of `plan.Comparison`. With weights, and for the effects of a factorial, `before` and `after` are
-    empty.
+    With weights, and for the effects of a factorial, `before` and `after` are empty.
     """
 
     change: str
@@ -65,8 +59,7 @@ class Contrast:
 class DesignLayout:
     """The arms and contrasts of a design, and notes on what a constraint left out, with its reason.
 
-    `against` are the arms that are compared with the baseline (None: all), `baseline` is its name (empty: that of the
-    judge). The runs of `factors` and the steps of a `ladder` are by arm.
+    `against` are the arms compared with the `baseline` (None: all; "": the judge's). `factors` and `ladder` are by arm.
     """
 
     arms: tuple[DesignArm, ...]
@@ -85,8 +78,7 @@ class DesignLayout:
 class TreatmentDifference:
     """The edits that lead from one treatment to another; `arm` builds the treatments in between.
 
-    `block` has those inside the block, and `around` has by edit the addresses that it changes elsewhere, with the value
-    that the treatment at the end has there (None: that of the space).
+    `around` has, by edit, the addresses changed outside the block with the value at the end (None: that of the space).
     """
 
     start: Changes
@@ -378,7 +370,6 @@ def _check_size(models: Models, size: LadderSize, names: tuple[str, ...], proble
 
 
 def _training_compute(models: Models, name: str, size: LadderSize) -> int:
-    """Return the training FLOPs of a treatment at a size, before anything is matched."""
     arm = _arm_at_size(models, name, size)
     recipe = models.recipe(arm.setting)
     return models.cost(arm.block, arm.setting).training_flops * sequences_of(recipe)

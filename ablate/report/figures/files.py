@@ -216,8 +216,6 @@ def _broken(text: str, letters: int) -> str:
     return "\n".join([*lines[: LINES - 1], f"{last[: letters - 1]}…"])
 
 
-# The files of a plot.
-
 WIDTHS: Mapping[str, float] = {"column": 3.25, "page": 6.75}
 """Widths of a figure in inches: 234 and 486 pt, the column and text widths of most conferences and journals."""
 FORMATS = ("svg", "pdf", "png")

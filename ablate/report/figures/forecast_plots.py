@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from ablate.output.words import plural
-from ablate.report.figures import captions
-from ablate.report.figures.export import SENTENCES, Export
+from ablate.report.figures.export import SENTENCES, Export, captions
 from ablate.report.figures.files import file_names
 from ablate.report.page import panels
 from ablate.report.plot import INK, SERIES, Cell, Draw, Plot
@@ -43,9 +42,7 @@ def of_forecasts(title: str, models: Models, sampled: Sampled, refused: Sequence
     left = [f"{name}: it is not forecast" for name in refused]
     if others := list(models)[FIRST:]:
         left.append(f"kernels of {', '.join(others)}: too many models to draw; --json has their cosines")
-    return Export(
-        plots=named, texts={SENTENCES: captions.document(title, named, METHOD)} if plots else {}, left_out=tuple(left)
-    )
+    return Export(plots=named, texts={SENTENCES: captions(title, named, METHOD)} if plots else {}, left_out=tuple(left))
 
 
 def _curves(models: Models, sampled: Sampled) -> Iterator[Plot]:

@@ -31,11 +31,7 @@ def opening(summary: Summary) -> Iterator[Part]:
 
 
 def conclusion(summary: Summary) -> list[str]:
-    """Return whole variants against the baseline, then the edits responsible; or each edit, if no whole one is
-    compared.
-
-    Every metric comes with its difference and its interval.
-    """
+    """The sentences on whole variants against the baseline, then on the edits responsible; or else on each edit."""
     compared = leading(summary)
     if not compared:
         return ["The design compares nothing."]
@@ -215,10 +211,10 @@ def noise(summary: Summary) -> Iterator[str]:
 
 
 def leading(summary: Summary) -> list[tuple[Effect, ...]]:
-    """Return the comparisons that the question is about: those that the design isolates, then whole variants.
+    """The comparisons that the question is about: those that the design isolates, then whole variants.
 
-    Whole variants are against the baseline; if there are edits, only the variant with most of them under each set of
-    terms. A comparison that is the same under several terms is included once.
+    If there are edits, only the variant with most of them is compared with the baseline under each set of terms. One
+    that is the same under several terms is included once.
     """
     isolated = once(effects for kind in ("trend", "edit", *FACTORIAL) for effects in summary.comparisons(kind))
     stated = {(effects[0].before, effects[0].after) for effects in isolated if effects[0].before}

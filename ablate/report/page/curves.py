@@ -84,10 +84,7 @@ def _numbers(variant: Variant, course: MetricCurve) -> Iterator[tuple[str | int 
 
 
 def forms(record: PageRecord, metric: str) -> tuple[Form, ...]:
-    """Return the forms in which a metric of several parts is drawn: those that are judged, else the mean.
-
-    A metric of the whole model has one form, whatever is judged.
-    """
+    """The forms in which a metric of several parts is drawn: the judged ones, else the mean; one of the whole model."""
     judged = {m.name for m in record.summary.metrics}
     peak = bool({f"peak_{metric}", PEAKS.get(metric, "")} & judged)
     by_part = any(course.metric == metric and course.of == "largest" for course in record.curves)

@@ -113,7 +113,7 @@ def by_steps(axes: Axes) -> None:
 
 
 def framed(values: Sequence[float], *, log: bool, must: Sequence[float] = ()) -> tuple[float, float, bool]:
-    """Return the ends of an axis of curves, and whether it cuts some off, so that outliers do not squash the rest.
+    """The ends of an axis of curves, and whether it cuts some off, so that outliers do not squash the rest.
 
     Values that `must` be seen, such as the starts of curves, are within.
     """

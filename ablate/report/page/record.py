@@ -36,13 +36,12 @@ class PageRecord:
     """A space at its end, or in its current state.
 
     `blocks` are in the plan's order. `curves`, `layers`, `gains` and `endings` are as in the store, of the trials
-    behind the verdicts; `endings` also of the plan's other trials. `versions` are those that trials ran with, by id.
-    `corpus` describes the text, in lines. `floors` are the noise floors under this plan's conditions. `again` are the
-    commands that repeat it, `source` is the text of the space's file and `resolved` the space with nothing left out.
-    `beside` are notes on the page as a whole, `kernels` snapshots by position, `differences` those from the baseline
-    over training, `streams` measurements before the first step and at the last, beside the plan's forecasts. `commit`
-    is that of the space's repository. `mixed` are the versions in which trials differ, `head` the last hash of the
-    chain of records.
+    behind the verdicts; `endings` also of the plan's other trials. `versions` are those of trials, by id. `corpus`
+    describes the text, in lines. `floors` are the noise floors under this plan's conditions. `again` are the commands
+    that repeat it, `source` is the text of the space's file and `resolved` the space with nothing left out. `beside`
+    are notes on the whole page, `kernels` snapshots by position, `differences` from the baseline over training,
+    `streams` measurements before the first step and at the last. `mixed` are the versions in which trials differ,
+    `head` the last hash of the chain of records.
     """
 
     plan: Plan
@@ -82,12 +81,10 @@ class PageRecord:
 
     @property
     def partial(self) -> bool:
-        """More results may follow."""
         return self.plan.open or any(self.states.get(state, 0) for state in WAITING)
 
     @property
     def log_metrics(self) -> frozenset[str]:
-        """Judged metrics whose differences are ratios."""
         return frozenset(metric.name for metric in self.summary.metrics if metric.log)
 
     def seen(self) -> tuple[Metric, ...]:

@@ -244,9 +244,6 @@ def _group(parts: Iterable[Part]) -> Iterator[Group]:
         yield Group(shown)
 
 
-# The meaning of each number of a page.
-
-
 def definitions(record: PageRecord) -> list[str]:
     summary = record.summary
     lines = list(footnotes.definitions(summary, record.definitions))

@@ -74,8 +74,6 @@ def _lost(lost: Sequence[Finding]) -> str:
     return f"{things} lost: the next run trains {'it' if len(lost) == 1 else 'them'} again"
 
 
-# What `ablate verify` checked: a line for each check, the wrong ones last, and the verdict.
-
 ANSWERS = {"right": "green", "told": "yellow", "wrong": "bold red"}
 ANSWER_LABELS = {"right": "right", "told": "note", "wrong": "WRONG"}
 

@@ -53,10 +53,9 @@ def block_screen(
     sampled: Sequence[InitialModel] = (),
     shortfalls: Sequence[Shortfall] = (),
 ) -> ReportDocument:
-    """Return the table of a block, layer by layer, beside the `sampled` models, with the `shortfalls` of its intervals.
+    """The table of a block, layer by layer, beside the `sampled` models, with the `shortfalls` of its intervals.
 
-    Of a block that reads an encoder each stack has a table; below them stand the figures of the decoder, and the
-    dangers of both.
+    Of a block that reads an encoder each stack has a table; figures are of the decoder, dangers of both.
     """
     at = sizes_in_words(sizes)
     repetition = forecast.repetition if sizes.repetition is None else sizes.repetition

@@ -29,8 +29,7 @@ LOGARITHMS = ("estimate", "adjusted_low", "adjusted_high")
 class Answered:
     """The rows for the terminal: a table if it is no wider than that, else each row as a list of names and values.
 
-    `folded` keeps the table and wraps its cells. Nothing is cut off; floats have six significant digits. `no_rows` is
-    shown in place of a table without rows.
+    `folded` keeps the table and wraps its cells. Floats have six significant digits. `no_rows` is shown for no rows.
     """
 
     columns: Sequence[str]
@@ -85,10 +84,7 @@ class Answered:
 
 
 def as_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, spreadsheet: bool = False) -> str:
-    """Return CSV by RFC 4180, header first, floats in full, texts as they are.
-
-    For a `spreadsheet` it starts with a byte order mark, and texts that would be formulas have an apostrophe.
-    """
+    """CSV by RFC 4180, floats in full; a `spreadsheet` gets a byte order mark, and apostrophes before formulas."""
     text = io.StringIO(newline="")
     # With this line terminator the csv module quotes cells with carriage returns as well as line feeds.
     writer = csv.writer(text, lineterminator="\r\n")

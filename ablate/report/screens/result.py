@@ -34,10 +34,9 @@ def result_screen(
     unequal: Sequence[Unequal] = (),
     mixed: Sequence[str] = (),
 ) -> ReportDocument:
-    """Return the answer first, the numbers after; below many notes the conclusion again.
+    """The answer first, the numbers after; below many notes the conclusion again.
 
-    `definitions` are those of metrics, by name. `unequal` is of spaces that declare terms, `mixed` are the versions in
-    which trials differ, in lines.
+    `unequal` is of spaces that declare terms, `mixed` are the versions in which trials differ, in lines.
     """
     return ReportDocument(
         title=summary.question.strip() or summary.space,

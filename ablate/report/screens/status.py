@@ -44,9 +44,9 @@ STYLES = {
 def screen(
     standings: Sequence[TrialStatus], results: Path, holder: str | None, open: Mapping[str, str] | None = None
 ) -> RenderableType:
-    """Return for each space its trials by state, a row for each that is under way, and what to do if no run is active.
+    """For each space its trials by state, a row for each under way, and what to do if no run is active.
 
-    `holder` says which run is writing there now; `open` are the spaces whose plans may still grow, and why.
+    `holder` says which run is writing; `open` are the spaces whose plans may still grow, and why.
     """
     parts: list[RenderableType] = [Text(f"a run is active: {holder}", style="green")] if holder else []
     for space, group in groupby(standings, key=lambda standing: standing.space):
@@ -139,9 +139,7 @@ class RunEnd(Protocol):
 
 
 def stopped(ended: RunEnd, *, again: str, searching: bool = False, grows: bool = False) -> str:
-    """The number of trials not started is unknown for a search (`searching`) until it is over, since those waiting at a
-    rung may be pruned; and for a plan that `grows` with the results of its trials.
-    """
+    """The number of trials not started is unknown while `searching`, since rungs prune, and if the plan `grows`."""
     done = sum(count for kind, count in ended.kinds.items() if kind not in GOES_ON)
     parts = [f"{plural(done, 'trial')} ended", f"{ended.kinds.get('interrupted', 0)} left in progress"]
     parts += [f"{paused} waiting at a rung"] if (paused := ended.kinds.get("paused", 0)) else []

@@ -6,9 +6,8 @@
     answer.py        the answer and its caveats, in sentences
     rows.py          the tables of results
     history.py       the tables of how the search went
-    sections.py      the page and the screen as documents
+    sections.py      the page and the screen as documents; the record as JSON, and from it
     plots.py         its plots
-    json_form.py     the record of a search as JSON, and from it
 
 A search proposes candidates; it does not establish findings. It compares many blocks at few seeds, so the best of them
 are partly lucky: the report says so, and shows how much of their advantage remained at fresh seeds.

@@ -1,7 +1,6 @@
 """The Pareto front of a search, the blocks that beat the reference, and the hypervolume.
 
-Only blocks that finished are compared, by their values at the end: values at a rung are from an earlier step and are
-only shown. All objectives are turned so that less is better, and are logarithms if they are on the log scale.
+Only blocks that finished are compared. In all objectives less is better, in logarithms if on the log scale.
 """
 
 from __future__ import annotations
@@ -22,11 +21,10 @@ BEYOND = 0.1
 class SearchAnalysis:
     """Places in the record's entries, and curves with a point for each entry.
 
-    `compared` finished with values that can be compared, `incomparable` finished without. `front` is the Pareto front,
-    sorted by the first objective, ties by order of start. `beating` are better than the reference in every objective,
-    `better_in[i]` in objective i. `curve` is None before there is anything to show; for one objective it is the best
-    value so far, otherwise the hypervolume as a share. `worst` and `ideal` are the corners of its box; there is none
-    (`curve` is empty) if all values of every objective are equal.
+    `incomparable` finished without values that can be compared. `front` is the Pareto front, sorted by the first
+    objective, ties by order of start. `beating` are better than the reference in every objective, `better_in[i]` in
+    objective i. `curve` is None before there is anything; for one objective it is the best value so far, otherwise the
+    hypervolume as a share of the box from `worst` to `ideal` (empty if all values are equal).
     """
 
     losses: tuple[Losses | None, ...]

@@ -112,7 +112,7 @@ def remaining_shares(record: SearchRecord) -> list[RemainingShares]:
 class Pick:
     """The block to continue with. `better` is the number of objectives in which fresh seeds found it better, or None.
 
-    `alike` is the number of blocks with the same count, including it; before confirmation, with the same minimum gain.
+    `alike` blocks, itself included, have the same count, or before confirmation the same minimum gain.
     """
 
     entry: Entry
@@ -140,10 +140,7 @@ def pick(record: SearchRecord, analysis: SearchAnalysis) -> Pick | None:
 
 
 def _least_confirmed(record: SearchRecord, name: str) -> float | None:
-    """Return the minimum gain at fresh seeds, each as a share of the largest difference among the confirmed.
-
-    None if there is no difference in some objective.
-    """
+    """The minimum gain at fresh seeds, as shares of the largest confirmed differences; None if an objective has none."""
     estimates = {effect.metric: effect.estimate for effect in verdicts(record, name)}
     gains = []
     for objective in record.objectives:

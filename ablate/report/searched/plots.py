@@ -41,10 +41,7 @@ def plots(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Plot]:
 
 
 def _found_plot(record: SearchRecord, analysis: SearchAnalysis) -> Plot:
-    """Return the objectives against each other, or with one objective the values over the search.
-
-    With more than two, the first against each of the others, stacked.
-    """
+    """The first objective against each of the others, stacked; with one objective its values over the search."""
     draw: list[Draw] = [
         partial(_plane, record=record, analysis=analysis, x=0, y=other) for other in range(1, len(record.objectives))
     ]

@@ -24,12 +24,11 @@ class SearchObjective:
 class Entry:
     """A block that was trained, in the order of starting; number 0 is the reference.
 
-    `edits` lead to it from the reference; `details` say what each changes. `block` is the block in YAML. `values` are
-    in the order of the objectives, means over the search's seeds; there are none unless it finished or reached a rung.
-    `until` is the step they are from, None for the end. `flops` are those of one forward pass over one sequence.
-    `repeats` counts later proposals that were the same block. `versions` is a short id of what its trials ran with
-    (software, device, parts), empty if unknown. `around` are the values around the block that are not those of the
-    space, by their addresses, in YAML; none unless the search varies some.
+    `edits` lead to it from the reference; `details` say what each changes. `block` is in YAML. `values` are in the
+    order of the objectives, means over the search's seeds, none unless it finished or reached a rung. `until` is the
+    step they are from, None for the end. `flops` are those of one forward pass over one sequence. `repeats` counts
+    later proposals of the same block. `versions` is a short id of software, device and parts, empty if unknown.
+    `around` are the values around the block that are not those of the space, by their addresses, in YAML.
     """
 
     number: int
@@ -67,18 +66,17 @@ class RungAgreement:
 class SearchRecord:
     """A search that is over, or (`partial`) in its current state.
 
-    `derivations` counts those of the grammar, `varied` describes the values that are tried beside them. `budget` is as
-    requested (`60 trials`), `spent` the part used, `why_over` is `budget`, `exhausted`, or empty while it is not over.
-    `proposed` counts proposals, `folded` duplicates of earlier ones, `known` the blocks whose results the folder had
-    from other spaces, `known_failed` those of them that had failed. `refused` counts draws that were not proposed by
-    reason (a constraint, the sizes, an override, the start: see `history`), `vetoed` the same by veto, `passed_over`
-    proposals not trained because of their rank by a zero-cost measure. `random_share` is the share of choices made
-    without regard to any result, `wholly_random` the share of proposals with only such choices, `repaired` counts those
-    mutated until admitted.
+    `derivations` counts those of the grammar, `varied` describes the values tried beside them. `budget` is as requested
+    (`60 trials`), `spent` the part used, `why_over` is `budget`, `exhausted`, or empty. `proposed` counts proposals,
+    `folded` duplicates of earlier ones, `known` the blocks whose results the folder had, `known_failed` those of them
+    that had failed. `refused` counts draws that were not proposed by reason (see `history`), `vetoed` the same by veto,
+    `passed_over` proposals not trained because of their rank by a zero-cost measure. `random_share` is the share of
+    choices made without regard to any result, `wholly_random` the share of proposals with only such choices, `repaired`
+    counts those mutated until admitted.
 
     `chosen` are names of entries, to be trained anew at `confirm_seeds`; `confirmed` judges them against the reference,
     None until all of that is done. `definitions` are those of judged metrics that are no objective. `again` is the
-    command that repeats the search, or resumes it. `mixed` are the versions in which its trials differ, `head` is that
+    command that repeats or resumes the search. `mixed` are the versions in which its trials differ, `head` is the hash
     of its records.
     """
 

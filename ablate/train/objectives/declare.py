@@ -1,31 +1,8 @@
-'''How an objective declares itself: the names that every file of an objective starts from.
+"""How an objective declares itself: the names that every file of an objective starts from.
 
-Such a file has two halves. The head declares a class of settings, without torch. Below the first import of torch stands
-a class that makes batches and computes the loss.
-
-    """Previous token: each token predicts the one before it."""
-    from ablate.train.objectives.declare import Settings, implements, objective
-
-    @objective("previous_token", models=("encoder",), source="this work")
-    class PreviousToken(Settings):
-        """No settings."""
-
-    import torch
-    from ablate.data.batch import Batch
-    from ablate.train.objectives.cross_entropy import CrossEntropy
-
-    @implements(PreviousToken)
-    class Objective(CrossEntropy):
-        def batch(self, drawn, uniform):
-            tokens, later = drawn
-            return Batch(later, tokens)
-
-`batch` is given what is drawn from the data (of a text: sequences, and the same one token later) and a source of
-numbers that are uniform on [0, 1), which follow from the seed and the step, or the split: the same for every variant. A
-target of NO_TARGET is left out. `terms` gives the loss and what is added to it, each as a mean over targets, and
-`targets` their numbers: parts of a batch are weighted by them, so that the update is that of the whole batch.
-`measured` names what an evaluation measures, and `measures` gives the sums. `CrossEntropy` has all but `batch`.
-'''
+Such a file declares a class of settings, without torch, and below it what makes batches and computes the loss: `ablate
+docs objective`.
+"""
 
 from __future__ import annotations
 

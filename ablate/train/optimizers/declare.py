@@ -1,35 +1,8 @@
-'''How an optimiser declares itself: the names that every file of an optimiser starts from.
+"""How an optimiser declares itself: the names that every file of an optimiser starts from.
 
-Such a file has two halves. The head declares a class of settings, without torch, so that checking and planning stay
-quick. Below the first import of torch stands a function that builds a `torch.optim.Optimizer`.
-
-    """Sign descent: θ ← θ - η sign(g)."""
-    from ablate.train.optimizers.declare import Settings, Trained, groups, implements, optimizer
-
-    @optimizer("sign", source="Bernstein et al. 2018, arXiv:1802.04434")
-    class Sign(Settings):
-        """Sign descent has no settings of its own."""
-
-    from torch import optim
-    from ablate.train.optimizers.by_parameter import ByParameter
-
-    class SignDescent(ByParameter):
-        def update(self, parameter, gradient, state, group):
-            parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * gradient.sign())
-
-    @implements(Sign)
-    def build(parameters: list[Trained], settings: Sign) -> optim.Optimizer:
-        return SignDescent(groups(parameters), {"lr": settings.lr})
-
-`Settings` has lr, embedding_lr, weight_decay and decays, and head_lr and norm_lr, which may be left out; a class that
-derives from `Document` needs only an `lr`. All fields are set in YAML, in the space or below `space: {recipe:
-{optimizer: …}}` of its grammar.
-
-The function is given every trained parameter once, with its kind, its rate and its decay. The groups of the optimiser
-that it returns must hold each of them once; `groups` makes them without sorting by kind, so that an optimiser with
-several rules (Muon) calls it once for each. The loop sets each group's `lr` before every step, from its `peak`, its
-`multiple` and the schedule. State of tensors or plain numbers is saved in checkpoints and restored to the same bits.
-'''
+Such a file declares a class of settings, without torch, and below it a function that builds a `torch.optim.Optimizer`:
+`ablate docs optimizer`.
+"""
 
 from __future__ import annotations
 

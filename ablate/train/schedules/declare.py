@@ -1,19 +1,7 @@
-'''How a schedule declares itself: a class of its settings, whose `share` is the rate of a step.
+"""How a schedule declares itself: a class of its settings, whose `share` is the rate of a step.
 
-    """Half: half the peak once the hold is over, at the floor in the last step."""
-    from ablate.train.schedules.declare import Behind, Document, schedule
-
-    @schedule("half", source="this work")
-    class Half(Document):
-        """No settings."""
-
-        def share(self, at: Behind) -> float:
-            return at.floor if at.done == at.steps else 0.5
-
-Warm-up and hold are the same for every schedule (`space/schedule.py`); `share` is called for the steps after
-them. A space chooses one by `recipe.schedule.decay`: by its name, `half`, or with its settings,
-`{polynomial: {power: 2}}`.
-'''
+`ablate docs schedule` shows one.
+"""
 
 from __future__ import annotations
 
