@@ -257,9 +257,9 @@ class _Lists:
 
 
 class _Runs:
-    """For each place where a run of parts may be replaced by another: where both best end.
+    """For each place where a run of parts may be replaced by another: where both best end, wherever the run started.
 
-    Equally good ends: the nearest in the old list, then in the new one. The best end does not depend on the start.
+    Of equally good ends the nearest in the old list is taken, then the nearest in the new one.
     """
 
     def __init__(self, lists: _Lists):

@@ -23,8 +23,7 @@ from ablate.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
-    ...
+class Layer: ...
 
 
 @dataclass(frozen=True, slots=True)

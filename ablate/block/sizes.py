@@ -158,8 +158,7 @@ class GainMaker(Protocol):
     """Makes a gain for a number of channels; `value` is its fixed number, None if it is trained."""
 
     @property
-    def value(self) -> float | None:
-        ...
+    def value(self) -> float | None: ...
 
     def __call__(self, width: int) -> Any:
         """Make the gain for a signal of `width` channels (or heads, if it has one number per head)."""

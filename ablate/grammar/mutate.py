@@ -20,7 +20,7 @@ from ablate.grammar.derivation import Alternatives, Template, Varied
 from ablate.grammar.grammar import DRAWS
 
 Made: TypeAlias = Any
-"""The product of a derivation: a block, or one with values around it. Samplers pass it on as it is."""
+"""The product of a derivation: a block, or a block with varied values around it. Samplers pass it on as it is."""
 VALUED = 0.5
 """The share of mutations that change a value which is varied beside the grammar."""
 NEARBY = 0.1

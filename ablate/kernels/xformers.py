@@ -51,7 +51,7 @@ def attend_xformers(
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """The `operators` that would run (`cutlassF-pt, cutlassB-pt`: forward and backward), or the `refusal` if none will."""
+    """The `operators` that would run (`cutlassF-pt, cutlassB-pt`: forward, backward), or the `refusal` if none will."""
 
     operators: str = ""
     refusal: str = ""

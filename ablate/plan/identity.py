@@ -47,7 +47,8 @@ def trained_by(trial: Trial, catalogue: Catalogue) -> str:
 def conditions_of(trial: Trial, trained_by: str) -> str:
     """Hash the conditions a trial is trained and measured under, 16 hex digits: all but its block, seed and salt.
 
-    The effect of the initialisation alone on a metric is assumed equal where these are equal.
+    These are recipe, corpus, measure, threads, split, the model around the blocks, its sizes, and the versions of what
+    any such trial uses. The effect of the initialisation alone on a metric is assumed equal where these are equal.
     """
     fields = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in NOT_CONDITIONS}
     versions = [shared_versions(ALWAYS), trained_by]
@@ -56,9 +57,9 @@ def conditions_of(trial: Trial, trained_by: str) -> str:
 
 
 def training_of(trial: Trial) -> str:
-    """Hash how, and on which text, a trial is trained apart from its block, 16 hex digits.
+    """Hash how a trial is trained, apart from its block, and on which text, 16 hex digits.
 
-    As `conditions_of`, without measures, threads and versions: other ones do not make a new question.
+    As `conditions_of`, without measures, threads and code versions: another of these does not make a new question.
     """
     left_out = (*NOT_CONDITIONS, "threads")
     fields = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in left_out}

@@ -53,7 +53,10 @@ def fields_of(tune: Tune, block: Block, recipe: Recipe, catalogue: Catalogue) ->
 
 
 def has_field(recipe: Recipe, field: TunedField) -> bool:
-    """Return whether a recipe has a field, also one that came later; a rate of one optimiser is none of another."""
+    """Return whether a recipe has a field; a rate of one optimiser is none of another.
+
+    A setting that came later is not in a recipe at its default, but a value of it was read when the field was.
+    """
     value: Any = recipe.model_dump()
     steps = field.path[1:]
     if steps[:1] == ("optimizer",) and len(steps) == 3:
@@ -161,9 +164,9 @@ class TokenisedText:
 class Models:
     """A space over a corpus of that vocabulary and fingerprint.
 
-    `repetition` is measured on the corpus. None: the corpus was not read, and models that use it are checked with the
-    value of Zipf's law (arXiv:2403.09635, App. A.1), as `notes` say. `read` returns the text of a space whose
-    treatments change its data or context.
+    `repetition` is that measured on the corpus, None where the corpus was not read: models that use it are then checked
+    with the value that Zipf's law predicts (arXiv:2403.09635, App. A.1), and `notes` say so. `read` returns the text of
+    a space whose treatments change its data or context, and `texts` are those that are known already.
     """
 
     space: Space

@@ -354,10 +354,12 @@ class KeptProposal:
 class Plan:
     """The variants, comparisons and trials of a space. `notes` say what was merged, left out or assumed.
 
-    While more trials may follow (a search with its `proposals`, added seeds, tuning), it is `open`. `seeds` are those
-    of the verdict, `looks` the numbers of seeds of interim analyses, after each of which more may be added (none:
-    fixed). `factors` (a factorial) and `ladders` are by terms. `tried` are the values of tuning trials by trial id; one
-    may try several equal settings. `forecasts` are by variant id, none until made.
+    `proposals` are those of a search; while more trials may follow (a search, seeds that are added, settings that are
+    tuned), the plan is `open`. `seeds` are those of the verdict, `looks` the numbers of seeds of the interim analyses,
+    after each of which more may be added (none: the seeds are fixed). `factors` are a factorial's, by the name of their
+    terms, and `ladders` a ladder's. `tried` are the values that tuning trials try, by trial id; one trial may try
+    several equivalent settings. `forecasts` are those of the variants, by their ids; none until they are made.
+    `profile` is that of the space, if one was chosen.
     """
 
     space: str
@@ -393,8 +395,9 @@ class Plan:
 class Known:
     """Results that a plan depends on; empty before anything was trained.
 
-    `seeds` are those the looks so far require (None: the space's), `tuned` the chosen settings by variant id, `paces`
-    seconds per step by `Models.as_written`, measured once.
+    `seeds` are those that the looks so far require (None: the space's). `tuned` are the settings that tuning chose, by
+    variant id (none: the recipe's); `paces` are seconds per step, by `Models.as_written` of a model, measured once and
+    kept.
     """
 
     seeds: tuple[int, ...] | None = None

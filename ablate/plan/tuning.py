@@ -1,7 +1,8 @@
 """Tuning: every variant is trained under every combination of the listed values, and is judged at its best.
 
-Tuning has seeds and a split of its own, apart from those of the verdict. The setting with the best mean of the first
-judged metric is chosen, of those with a value at every seed.
+All have the same settings, except for fields that a block does not have, and seeds and a split apart from those of
+the verdict. The setting with the best mean of the first judged metric is chosen; one without a value at any seed (it
+diverged, or failed) is not.
 """
 
 from __future__ import annotations

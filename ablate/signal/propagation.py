@@ -111,7 +111,7 @@ class Signal:
     def normalised(self, eps: float, *, centred: bool, outside: bool = False) -> Signal:
         """Scale each token to mean square 1 over its channels, where `centred` about their mean: Σ_ij / (s_i s_j).
 
-        s_i = √(Σ_ii + ε), or √Σ_ii + ε where `outside`, of Σ less the squared mean; back Γ_ij / (s_i s_j), within 1/d.
+        s_i = √(Σ_ii + ε), or √Σ_ii + ε where `outside`, less a mean² taken off; back Γ_ij / (s_i s_j), within 1/d.
         """
         kernel = self.kernel - np.outer(self.mean, self.mean) if centred else self.kernel
         squares = np.diag(kernel)

@@ -158,9 +158,9 @@ def _causal_uniform(length: int, incoming: float, outgoing: float) -> Array:
 
         A_jj = √(κ R_{j-1} / R_{j-2}),  κ = (1 - y) / (1 - x)
         A_{j+1,j} = √κ (y - x √(R_{j-2} R_j)) / (p_{j-1}(x) √(R_{j-1} R_{j-2}))
-            A_{i,j} - A_{i+1,j} = √κ x (√R_i - √R_{i-2}) / (p_{i-1}(x) √R_{i-1})        whatever j < i
+        A_{i,j} - A_{i+1,j} = √κ x (√R_i - √R_{i-2}) / (p_{i-1}(x) √R_{i-1})        whatever j < i
 
-        where R_i - R_{i-2} = 2 (y - x) / (p_i(x) p_{i-2}(x)), and y² - x² R_{j-2} R_j has the factor y - x as well.
+    where R_i - R_{i-2} = 2 (y - x) / (p_i(x) p_{i-2}(x)), and y² - x² R_{j-2} R_j has the factor y - x as well.
     """
     x, y = incoming, outgoing
     steps = np.arange(length, dtype=np.float64)  # j - 1, and i - 1
@@ -276,7 +276,8 @@ def _check_entries(matrix: Array) -> None:
 
 
 LEAST_WEIGHT = float(np.finfo(np.float64).tiny)
-"""P below this counts as this: its logarithm, -708.4, is finite in every type, the paper's Γ of 1e30 not in float16."""
+"""P below this, 0 included, counts as this: its logarithm, -708.4, is finite in every type, and its weight is 0 in
+all of them but float64. The paper's Γ (footnote 6) is 1e30, which float16 does not hold."""
 
 
 def row_scale_and_bias(matrix: Array, *, causal: bool = True) -> tuple[Array, Array]:

@@ -403,9 +403,6 @@ def _first_line(error: BaseException) -> str:
     return (said or type(error).__name__).partition("\n")[0]
 
 
-# The section `data`
-
-
 class Data(Document):
     """The text: a corpus, cut into tokens, with the share of folders held out for the tuning and verdict splits.
 

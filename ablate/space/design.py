@@ -46,9 +46,6 @@ class SamplerSpec(Configured):
     objectives: Objectives = "one"
 
 
-# The designs
-
-
 class OneKind(Document):
     """A document of which one key is given, which says of what kind it is; checked by its reader."""
 
@@ -212,7 +209,10 @@ class Beforehand(Document):
 
 
 class Confirm(Document):
-    """The best `blocks` of a search, trained again at unseen `seeds`: the numbers they were chosen by look too good."""
+    """The best `blocks` of a search, trained again beside the reference at `seeds` that the search has not seen.
+
+    A block chosen for its good numbers looks better than it is; these new numbers play no part in the choice.
+    """
 
     blocks: Count
     seeds: Annotated[int, Field(ge=2, le=1_000)]
@@ -402,9 +402,6 @@ def check_beside(origins: Origins, noise: Noise | None, auto: Auto | None, probl
         notes = ("give a number: seeds: 3; to confirm the best blocks: design.search.confirm: {blocks: 3, seeds: 5}",)
         message = "a search trains each block at fixed seeds: it adds no seeds"
         problems.add(message, origins.section("seeds"), notes=notes)
-
-
-# The section `design`
 
 
 class DesignReader(SectionReader):

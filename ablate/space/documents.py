@@ -157,9 +157,6 @@ def before_wildcards(pattern: Path) -> Path:
     return Path(*pattern.parts[:wild])
 
 
-# Documents, and the kinds of values in them
-
-
 class Document(BaseModel):
     """A frozen, strict document: a key that is not declared is a mistake."""
 
@@ -397,9 +394,6 @@ CONFIGURED_ELSEWHERE: Final = {
 """The way to write a thing here, and the keys for it in configurations of GPT, Transformers, Lightning and Hydra."""
 OTHER_NAMES: Final = {name: here for here, names in CONFIGURED_ELSEWHERE.items() for name in names.split()}
 HINTS: Final = Hints(WAYS, OTHER_NAMES)
-
-
-# The reader of a section
 
 
 T = TypeVar("T", bound=BaseModel)

@@ -23,12 +23,15 @@ BudgetKind = Literal["steps", "tokens", "flops", "wallclock"]
 
 
 By = Literal["width", "depth", "mlp"]
-"""What a match may change: the model's width, its depth, or the hidden width of its MLPs."""
+"""The sizes that a match may change: the model's width, its depth, or the hidden width of its MLPs."""
 WIDTH, DEPTH, HIDDEN = BYS = get_args(By)
 
 
 class Match(Document):
-    """One size of each block's model is changed until its parameters are within this share of the baseline's, if need be."""
+    """One size of each block's model is changed until its parameters match the baseline's, within the share given.
+
+    A model that is already within the share stays as it is.
+    """
 
     parameters: Annotated[Share, Field(gt=0, lt=1)]
     by: By

@@ -98,10 +98,11 @@ FORMS = ("of", "order", "equivalent", "correlation")
 class Expected(Document):
     """A claim, written before it is run, in one of four forms.
 
-    `of` is a variant (against the baseline) or an edit, with one of `verdict`. `order` is `a < b < c` of variants, and
-    `equivalent` a list of them: each step holds. `correlation` is a metric or a number of the forecast, whose
-    correlation with `metric` over the variants, within each seed, has the sign `verdict`. `by` is the size of the
-    difference or correlation that power is reported for, written as a margin is; it has no part in the verdict.
+    `of` is a variant, judged against the baseline, or an edit: the verdict on the metric is one of `verdict`. `order`
+    is `a < b < c` of variants, the lowest first, and `equivalent` a list of them: each step of it holds. `correlation`
+    is another metric, or a number of the forecast such as `forecast.cosine`, whose correlation with `metric` over the
+    variants, within each seed, has the sign `verdict`. `by` is the size of the difference (of each step), or of the
+    correlation, that its power is reported for, written as a margin is; it has no part in the verdict.
     """
 
     claim: Annotated[str, Field(min_length=1)]
@@ -250,9 +251,6 @@ class _ClaimCheck:
     def _add(self, message: str, key: str, way: str) -> None:
         place = self.origins.value(*self.keys, key) if key else self.origins.key(*self.keys)
         self.problems.add(f"the claim {quote(self.claim.claim)} {message}", place, notes=(way,))
-
-
-# Their reading
 
 
 PROBED = ("measure", "probes")

@@ -67,11 +67,12 @@ class Model(Document):
     """The model around the blocks, except the parts that are components (entry_norm, final_norm, init).
 
     `logit_scale` multiplies the logits, `logit_softcap` bounds them (none: it does not). `share` says which layers have
-    the same parameters. `ahead` is how many more blocks predict a token further ahead each, in training.
-    `encoder_layers` is None for as many as the decoder has, and `source` the length of what an encoder-decoder reads.
-    `segments` are the rows of an encoder's table that tells parts of a sequence apart, `transform` the activation of a
-    layer before its head. `patch` is the side of an image's patches, `pooling` what the head is given; `head: mlp` puts
-    a layer before its matrix.
+    the same parameters. `ahead` is how many blocks more predict a token further ahead each, in training. Of an
+    encoder-decoder `encoder_layers` is how many layers the encoder has (none: as many as the decoder), and `source` the
+    length of what it reads. Of an encoder `segments` are the rows of the table that tells the parts of a sequence
+    apart, and `transform` the activation of a layer between the last norm and the head. Of a model of images, `patch`
+    is the side of the patches that they are cut into, and `pooling` what the head is given. `head: mlp` puts a layer
+    before the matrix of the head.
     """
 
     kind: Literal["decoder", "encoder", "encoder_decoder", "vit", "mlp"]
@@ -146,9 +147,6 @@ def check_source(model: Model, frames: int | None, origins: Origins, problems: P
         message = f"model.kind is {model.kind}, but model.source is not given"
         notes = (f"it is {OF_ENCODER['source']}, as model.context is that of the decoder: source: {length}",)
         origins.add(problems, message, ("model", "kind"), notes=notes)
-
-
-# Its reading
 
 
 COMPONENTS = {

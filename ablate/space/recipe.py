@@ -231,9 +231,8 @@ class BatchRamp(Document):
 
 
 class LossScale(Document):
-    """The factor of the loss in float16 (`train/loss.py`): doubled after `every` steps in a row without an overflow.
-
-    An overflow halves it.
+    """The factor of the loss in float16 (see `train/loss.py`): `initial` at first, doubled after `every` steps in a row
+    without an overflow, and halved after one.
     """
 
     initial: Annotated[int, Field(ge=1, le=2**24)] = 65536

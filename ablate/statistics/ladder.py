@@ -6,8 +6,9 @@ the loss of B, by the law L_A of the baseline (`scaling_law`), on the scale on w
     seeds paired    L_A(g·C_B) = L_A(C_A) - d̄         d̄: the mean paired difference A - B at size k
     not paired      L_A(g·C_B) = mean loss of B
 
-Where seeds are paired the law thus only gives the slope. That takes out the noise that seeds share, and is the better
-of the two from a correlation of 1/2 on: 2(1-ρ) against 1 + h - 2ρh, in units of the variance of a mean, h the law's.
+Where seeds are paired the law thus only gives the slope, and passes through A's own mean at that size. That takes out
+the noise that seeds share, and is the better of the two from a correlation of 1/2 on: 2(1-ρ) against 1 + h - 2ρh, in
+units of the variance of a mean, with h that of the law.
 
     interval    of all g that a test does not refuse: what the equation leaves, over its error, against t* (Fieller
                 1954); the error is of the seeds of B, those of A, what they share, and the parameters of L_A
@@ -183,7 +184,7 @@ class Both:
         return self.means - self.other if self.paired else self.other
 
     def weights(self, variances: Floats, other: Floats, covariances: Floats) -> tuple[Floats, Floats]:
-        """The weights of means in either law, from the noise of both treatments but for n, and of the values beside."""
+        """The weights, but for n, of means in both laws, from the noise of both treatments, and of values beside."""
         df, other_df = self.n - 1, self.other_n - 1
         if self.paired:
             pooled, pooled_df = (variances + (variances + other - 2 * covariances)) / 2, df
@@ -336,6 +337,7 @@ def compare(both: Both, *, level: float, random: np.random.Generator, draws: int
 
     def sums(g: Floats, weights: tuple[Floats, Floats], wider: int) -> tuple[Floats, Floats]:
         """The sums over means that make the rest of each equation, and the trend as one more."""
+
         def tangents(x: Floats) -> Floats:
             found = tangents_of(both.kind, x - curve.centre, curve.b, curve.size)
             return found.reshape(*found.shape[:-2], *(1,) * wider, *found.shape[-2:])

@@ -107,7 +107,7 @@ def of_differences(
     level: float | None = None,
     only_student: bool = False,
 ) -> Paired:
-    """Compare differences; `size` is the original values', for rounding. ValueError for n < 2, and one not finite."""
+    """Compare differences of values of magnitude `size`, for rounding. ValueError for n < 2, and one not finite."""
     d = np.asarray(differences, dtype=np.float64)
     if d.size < 2 or not np.isfinite(d).all():
         raise ValueError(f"differences need two or more finite values, got {d.size}")

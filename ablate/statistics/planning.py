@@ -46,7 +46,7 @@ def power_of(difference: float, sd: float, n: int, alpha: float = 0.05) -> float
 
 
 def visible_difference(sd: float, n: int, alpha: float = 0.05, power: float = POWER) -> float:
-    """The inverse of `power_of`: the smallest difference found. ValueError for n < 2, and power not between α and 1."""
+    """The smallest difference that n pairs find with that power. ValueError for n < 2, or power not between α and 1."""
     if n < 2 or not alpha < power < 1:
         raise ValueError(
             f"a visible difference needs two or more pairs and a power from {alpha} to 1, got {n} and {power}"
@@ -174,7 +174,7 @@ def floor_of(
 
 
 def floor_of_edits(metric: str, edits: Sequence[Pairs], *, log: bool = False, whose: str = "") -> Floor:
-    """The floor of a metric from the pairs (before, after) of edits, each at two seeds or more; ValueError without one.
+    """The floor of a metric from pairs (before, after) of edits, each at ≥ 2 seeds; ValueError without, or as `paired`.
 
     s² = Σ_e Σ_i (d_ei - d̄_e)² / Σ_e (n_e - 1)
     """

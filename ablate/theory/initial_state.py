@@ -149,11 +149,12 @@ def mean_cosine(kernel: Array) -> float:
 #
 #     log m̂_l ~ log m_l + a_l ± 2 √(V_l + ε²)        V_l = f_l² V_{l-1} + v_l
 #
-# V_l is the variance of the log of a mean square over draws of the weights, of order 1/d (see
-# `signal/finite_width.py`): a layer follows what is in front of it with the slope f_l and adds v_l. ε is what forecasts
-# of many blocks missed besides. Of a gradient, v_l is that of `MATRICES` matrices in the share of the gradient that did
-# not come back along skips, and of cosines, of as many in the share of the stream that is new. The interval is for one
-# network, whose mean is taken over a batch.
+# V_l is the variance of the log of a mean square from one draw of the weights to another, of order 1/d (see
+# `signal/finite_width.py`): a layer follows what is in front of it with the slope f_l and adds v_l. ε is what
+# forecasts of many blocks missed besides: attention in closed form, and tokens that repeat as often as on average. Of
+# a gradient, v_l is that of `MATRICES` matrices in the share of the gradient that did not come back along skips, and
+# of cosines, of as many in the share of the stream that is new. The interval is for one network, whose mean is taken
+# over a batch.
 #
 # The gradient of a token of size m goes back through a layer as m'/m, m' without what the layer's weights added, e^n,
 # and through the norm at the end as 1/m_L. With δ_l the part by which log m_l is off, it is e^(-δ_l - Σ_{k>l} n_k)
@@ -163,8 +164,9 @@ def mean_cosine(kernel: Array) -> float:
 #     log ĝ_l - log g_l = min{(D_l - a_l + Σ_{k>l} N_k) - (D_L - a_L), 0}            ± 2 √(… + W_l + ε²)
 #     W_l = (F_l - 1)² V_l + Σ_{k>l} (F_k - 1)² v_k        F_l = f_{l+1} … f_L, of δ_L - δ_l - Σ_{k>l} n_k
 #
-# It is above 0 where norms forget sizes, by a few parts in d for each layer, but left out there: attention in closed
-# form is off by as much (Pre-LN of 12 layers and width 128: by 0.03). Where streams feed on themselves it is far below.
+# It is above 0 where norms forget sizes, by a few parts in d for each layer. Forecasts in the limit are above samples
+# there rather than below them (Pre-LN of 12 layers and width 128: by 0.03, where this would add 0.06), as attention
+# in closed form is off by as much: it is left out. Where streams feed on themselves it is far below 0.
 #
 # Where tokens differ much, few of them have most of the mean: of log-normal sizes its log has the variance log(1 + V
 # (e^U - 1) / U) in place of V, U = V + D, which is V for small U, and for a single token; and W_l likewise.
@@ -262,7 +264,7 @@ def spreads(
 
 
 def token_variances(forward: Mapping[int, LayerScatter], start: Scatter, kernel: Array, layers: int) -> list[float]:
-    """D behind each layer, from the scatter `start` in front of the first, and the stream's `kernel` there."""
+    """D, the unshared variance of the log of a token's mean square, behind each layer; `start`, `kernel` in front."""
     varied, names = [min(start.of_token - start.total(kernel), MOST_VARIANCE)], ("follows", "alone", "own")
     for follows, alone, own in zip(*(between(_by_layer(forward, name), layers) for name in names), strict=True):
         varied.append(float(min((follows * alone) ** 2 * varied[-1] + own, MOST_VARIANCE)))
@@ -272,7 +274,7 @@ def token_variances(forward: Mapping[int, LayerScatter], start: Scatter, kernel:
 def shifts(
     forward: Mapping[int, LayerScatter], start: Scatter, varied: Sequence[float]
 ) -> tuple[tuple[float, float], ...]:
-    """What this width adds to the logs of a mean square and of a gradient's, from layer 0 on; `varied` are D."""
+    """The additions to logs of a mean square and of a gradient's at this width, from layer 0 on; `varied` are D."""
     names = ("follows", "bends", "alone", "raised", "noise")
     follows, bends, alone, more, noises = (between(_by_layer(forward, name), len(varied) - 1) for name in names)
     raised = [start.raised]

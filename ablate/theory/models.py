@@ -122,8 +122,9 @@ def _entered(architecture: Architecture, catalogue: Catalogue, stream: Signal) -
 
 
 def pairs_of_segments(length: int) -> Array:
-    """The chance that two tokens are of one segment of a sequence split anywhere, 1 - |i - j| / T (Kedia et al.'s mean:
-    2/3, App. A.1).
+    """The chance that two tokens are of one segment, where a sequence is split in two anywhere: 1 - |i - j| / T.
+
+    Its mean is Kedia et al.'s 2/3 (arXiv:2403.09635, App. A.1), but for one part in T.
     """
     places = np.arange(length)
     return np.asarray(1 - np.abs(places[:, None] - places) / length)

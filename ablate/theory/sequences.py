@@ -140,6 +140,7 @@ def _together(attentions: Sequence[AttentionStart]) -> AttentionStart:
 # Token patterns: random sequences of which two tokens are the same with a given chance, for a block without a text.
 #
 # Tokens are independent. All 1/r kinds, rounded up, are equally likely but one, which is likelier, so that Σ p² = r.
+# A forecast is over a few sequences; `READ` is how many others a sampled initialisation of a block reads at once.
 
 READ = 8
 SHALLOW, PATTERNS, OF_DEEP = 8, 8, 4

@@ -29,10 +29,9 @@ def expectations(
     effects: Sequence[Effect],
     correlations: Sequence[Correlation] = (),
 ) -> tuple[Expectation, ...]:
-    """Each claim with its outcome.
+    """Each claim with its outcome, for the `better` side of each metric and the ids of variants by `names`.
 
-    `better` is the better side of each metric. `names` has the id of the variant of each name, `correlations` those
-    that are claimed, in order.
+    `correlations` are those that are claimed, in order.
     """
     left = iter(correlations)
     seen = {(effect.metric, _comparison_of(effect)): effect for effect in reversed(effects)}
@@ -69,9 +68,8 @@ def _comparison_of(of: Comparison | Effect) -> ComparisonOf:
 #     ρ_s    Spearman's rank correlation of the two metrics over the variants that have both at seed s
 #     test   t over the n values ρ_s, one a seed, against 0
 #
-# The variants of a design were chosen and are no sample: their number is not the n of anything, and a correlation
-# over the means of variants, or over all runs at once, would pass as more certain than it is. A seed is a sample of
-# what chance does. Ranks do not depend on the scale of a metric.
+# The variants of a design were chosen and are no sample: a correlation over their means, or over all runs at once,
+# would pass as more certain than it is. A seed is a sample of what chance does.
 
 Floats = NDArray[np.float64]
 

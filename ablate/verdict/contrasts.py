@@ -24,10 +24,7 @@ CROSS = " × "
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference of two variants (ids in alphabetical order: swapping before and after changes only the sign).
-
-    `paired`: at one seed both see the same batches, so that runs are compared seed by seed.
-    """
+    """The difference of two variants, ids in alphabetical order; if `paired` both see the same batches at a seed."""
 
     first: str
     second: str

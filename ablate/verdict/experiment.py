@@ -1,7 +1,6 @@
 """Experiment: variants, comparisons and runs as verdicts see them, and which of these may be compared.
 
-Nothing in it says how runs were made: a plan gives an experiment (`experiment_of`), and so does a table of runs that
-were trained elsewhere.
+A plan gives an experiment (`experiment_of`), and so does a table of runs that were trained elsewhere.
 """
 
 from __future__ import annotations
@@ -97,10 +96,9 @@ Finals: TypeAlias = Mapping[str, Final]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Treatment:
-    """One variant as verdicts see it. `edits` are those that lead to it; costs are None where they are not known.
+    """One variant; `edits` are those that lead to it, `compute` the FLOPs of all training; costs are None if not known.
 
-    `compute` are the FLOPs of all its training. `noise`: the baseline with another initialisation, which is never
-    judged.
+    `noise`: the baseline with another initialisation, which is never judged.
     """
 
     id: str
@@ -155,10 +153,7 @@ def names_of(experiment: Experiment) -> Mapping[str, str]:
 
 
 def experiment_of(plan: Plan) -> Experiment:
-    """The experiment of a plan: its trials on the verdict split alone, by which no choice was made.
-
-    ValueError where a plan holds a variant twice under one seed.
-    """
+    """The experiment of a plan: its trials on the verdict split alone; ValueError for a variant twice under a seed."""
     trials: dict[str, dict[Seed, str]] = {variant.id: {} for variant in plan.variants}
     recipes: dict[str, Recipe] = {}
     for trial in plan.trials:
@@ -209,8 +204,7 @@ def _treatment(variant: Variant, recipe: Recipe | None) -> Treatment:
     )
 
 
-# Pairing: which numbers may be compared. The trials of variants are matched by seed, with a reason for everything
-# left out.
+# Pairing: the trials of variants are matched by seed, with a reason for everything left out.
 
 OTHER_VERSIONS = "run with different versions or on different devices before and after"
 
@@ -391,11 +385,10 @@ def align(named: Sequence[tuple[str, Side]], metric: str, *, log: bool) -> Rows:
 def runs_by_seeds(
     named: Sequence[tuple[str, Side]], seeds: Sequence[Seed], metric: str, *, log: bool
 ) -> tuple[list[list[float]], list[list[float]], dict[str, dict[str, list[Seed]]]]:
-    """A metric as a table of runs by seeds, NaN where a run has no value; a table of which runs were lost, 1 where one
-    diverged, NaN where its value is unusable, else 0; and by reason which seeds of which runs have no value.
+    """A metric as a table of runs by seeds, NaN where a run has no value; a table of lost runs, 1 where one diverged,
+    NaN where its value is unusable, else 0; and by reason which seeds of which runs have no value.
 
-    Where the runs of a seed differ in their versions, those with the most frequent ones are kept: within a seed all
-    must have the same.
+    Of a seed's runs only those with its most frequent versions are kept.
     """
     usable = [side.values(metric, log=log) for _, side in named]
     table = [[values.get(seed, math.nan) for seed in seeds] for values in usable]

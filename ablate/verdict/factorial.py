@@ -127,7 +127,6 @@ def _line_named(effect: Sequence[int], factors: Factors) -> str:
 
 
 def _lines_of(effects: Sequence[tuple[int, ...]], factors: Factors) -> list[list[int]]:
-    """Each line is of one set of factors."""
     together: dict[tuple[int, ...], list[int]] = {}
     for position, effect in enumerate(effects):
         together.setdefault(_factors_of(effect, factors), []).append(position)
@@ -159,7 +158,6 @@ def _tested(
 
 
 def _of_values(estimate: Estimate, metric: Metric, ruling: Ruling, analysis: Analysis) -> Tested:
-    """The test by values; where runs were lost, by those of the survivors."""
     if analysis.error_of == "none":
         return Tested(n=estimate.n, estimate=estimate.estimate, method=estimate.method)
     judged = not analysis.lost

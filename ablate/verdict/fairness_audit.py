@@ -39,8 +39,7 @@ class UnequalQuantity:
     """One quantity in which a variant (its id, and the name shown) differs from the baseline.
 
     `share` is here / baseline - 1, None where that is undefined. `declared`: the terms declare it equal, so the
-    difference is the error of the match; `within` is the tolerance, where the terms allow one and the difference is
-    within it.
+    difference is the error of the match; `within` is the tolerance, where the terms allow one and it is kept.
     """
 
     variant: str

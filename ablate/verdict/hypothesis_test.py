@@ -70,10 +70,9 @@ TIED = "the two sides are identical at every seed: no spread, so the sign test d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """How a test is made: the `confidence` of its intervals, the `level` of the family of that many `tests`, and
-    whether it belongs to a `look` (an interim analysis).
+    """The `confidence` of a test's intervals, the `level` of its family of so many `tests`, and whether it is a `look`.
 
-    At a look the t-test decides at every n, since the boundaries are calibrated for it. `next_level` is the level of
+    At a look (an interim analysis) the t-test decides at every n, as its boundaries require. `next_level` is that of
     the judgement that would follow with more seeds.
     """
 
@@ -181,10 +180,7 @@ def worse(metric: Metric) -> int:
 
 
 def by_ranks(survivors: Tested, ranks: Ranked, metric: Metric, ruling: Ruling) -> Tested:
-    """The test by ranks, with the numbers of the survivors; a diverged run is never equivalent to another run.
-
-    Its notes are about the ranks alone.
-    """
+    """The test by ranks, with the survivors' numbers and notes on ranks; a diverged run is never equivalent."""
     lost = "worse than any number" if worse(metric) else "neither higher nor lower than any"
     notes = [f"judged by ranks over {plural(ranks.n, 'seed')}, with a diverged run {lost}"]
     if survivors.n == 0:
@@ -367,10 +363,7 @@ def test_sum(weights: Sequence[float], named: Sequence[tuple[str, Side]], metric
 def _of_sum(
     test: Tested, sums: Floats, size: float, rows: Rows, notes: Sequence[str], metric: Metric, ruling: Ruling
 ) -> Tested:
-    """The test of a sum, in which a seed with a lost run is open: its side is not determined by symmetry.
-
-    `size` is the magnitude of the summed values: a difference within their rounding error is a tie.
-    """
+    """The test of a sum, in which a seed with a lost run is open; `size` sets the rounding error of its values."""
     if rows.lost:
         test = by_ranks(test, statistics.worst_rank(sums, open=len(rows.lost), size=size), metric, ruling)
     return replace(test, notes=(*notes, *test.notes))

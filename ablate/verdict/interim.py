@@ -78,9 +78,8 @@ def analyse_looks(experiment: Experiment, rules: Judge, finals: Finals, account:
     """Analyse the trials that have ended: at the plan's seeds, or at one look after another until all is decided.
 
     A look counts once every trial of its seeds has ended, with or without a result: judging partial results, and then
-    more of them, would amount to uncounted looks. Before that, the numbers of the first look are shown and nothing is
-    significant. The same holds where the `account`, which also says how much of α may be spent, does not count the
-    judgement.
+    more, would amount to uncounted looks. Before that, and where the `account`, which says how much of α may be spent,
+    does not count the judgement, the numbers of the first look are shown and nothing is significant.
     """
     every = sides(experiment, finals)
     shares = _shares(experiment, rules, account)
@@ -184,9 +183,8 @@ def the_same(request: Asked, look: InterimAnalysis) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The looks at which a difference, and equivalence, were first found.
-
-    Where the interval of the last look contradicts such a finding, its look is `no_difference` or `not_inside` instead.
+    """The looks at which a difference, and equivalence, were first found; `no_difference` or `not_inside` instead where
+    the interval of the last look contradicts it.
     """
 
     difference: InterimAnalysis | None

@@ -63,11 +63,10 @@ NEW: Account = MappingProxyType({})
 def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Account = NEW) -> Summary:
     """Judge every comparison of a plan, or of an experiment without one, on every metric of `rules`.
 
-    Holm's correction covers all distinct comparisons on a metric, or on the page where `rules.family` says so: the
-    chance that any `better` or `worse` is false is at most 1 - `rules.confidence`, and so is the chance that any
-    `equivalent` is, over all judgements together, of which the `account` keeps count. Comparisons that were planned but
-    could not be made count too; those with noise do not. Before all trials have ended there are numbers and no
-    verdicts.
+    Holm's correction covers all distinct comparisons on a metric, or on the page where `rules.family` says so, also
+    those that could not be made, but none with noise. The chance that any `better` or `worse` is false is at most 1 -
+    `rules.confidence`, and so is that of any `equivalent`, over all judgements together, of which the `account` keeps
+    count. Before all trials have ended there are numbers and no verdicts.
     """
     experiment = design if isinstance(design, Experiment) else experiment_of(design)
     analyses = analyse_looks(experiment, rules, finals, account)
@@ -408,9 +407,8 @@ def pareto_front(of: Mapping[str, Side], metrics: Sequence[Metric]) -> tuple[str
     """The ids of the variants on the Pareto front by means: no other is at least as good on every metric that has a
     better side, and better on one.
 
-    Two variants are compared at the seeds that both have, so that none wins by having lost the hard ones; without a
-    common seed neither dominates the other. Empty where there are fewer than two such metrics; variants without a value
-    on some of them are not on the front. Noise is ignored, so being on the front is not a verdict.
+    Two are compared at the seeds that both have; without one neither dominates. Empty for fewer than two such metrics;
+    variants without a value on some are not on the front. Noise is ignored, so being on the front is not a verdict.
     """
     metrics = [metric for metric in metrics if metric.better != "none"]
     if len(metrics) < 2:

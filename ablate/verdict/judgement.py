@@ -3,7 +3,7 @@
 A question is a family: the comparisons of a plan on a metric, or on all metrics of a page. It stays the same question
 at other seeds, on other machines and in any order of variants. Its comparisons have an account each: at data that
 they were judged at, in whatever company, the verdict is the earlier one; at other data each judgement spends part of
-α (`alpha_spending.py`), and earlier verdicts stand, unless their data contradict them.
+α (`statistics.multiple_testing`), and earlier verdicts stand, unless their data contradict them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ from ablate.verdict.summary import Effect, Judgement, StateCounts, Verdict, bett
 
 State: TypeAlias = Literal["new", "again", "continued", "settled"]
 """`new`: never judged; `again`: judged, at other data; `continued`: the looks that were begun go on, in other company;
-`settled`: judged at these data, in whatever company.
-"""
+`settled`: judged at these data, in whatever company."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +58,7 @@ class EarlierVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonAccount:
-    """How a comparison is judged now: as judgement `number` of it, with the share `left` of α; `earlier` is what it was
-    found to be, or, where it is settled, what it was judged to be.
-    """
+    """How a comparison is judged now: as judgement `number`, with the share `left` of α, and its `earlier` verdict."""
 
     state: State = "new"
     number: int = 1
@@ -71,13 +68,12 @@ class ComparisonAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextJudgement:
-    """How a family is judged now. `accounts` are those of its comparisons, by metric and `comparison_id`; one that is
-    not named is judged as judgement `number` of it, with the share `left` of α.
+    """How a family is judged now. `accounts` are those of its comparisons, by metric and `comparison_id`.
 
-    `tests` is the size of the largest family (None: the comparisons of the plan). `counted`: the record of questions
-    may count this judgement; where it may not, numbers are shown and no verdict is given. `so_far` is the share of
-    tables in which any verdict of the question may be false, with this judgement; `questions` is the number of those on
-    trainings that are compared here, and `among` the share in which any verdict of them may be false.
+    One that is not named is judged as judgement `number` of it, with the share `left` of α. `tests` is the size of the
+    largest family (None: the comparisons of the plan). Unless the record of questions may count it (`counted`), no
+    verdict is given. `so_far` is the share of tables in which any verdict of the question may be false, with this
+    judgement, `among` that over the `questions` on trainings that are compared here.
     """
 
     question: str = ""
@@ -177,9 +173,7 @@ def metric_families(rules: Judge) -> list[tuple[str, ...]]:
 
 
 def how_measured(design: JudgedDesign, rules: Judge, metrics: Sequence[str]) -> str:
-    """A hash (16 hex digits) of what may differ between judgements at the same seeds: margins, windows of the
-    evaluation, and how often a metric is read during training.
-    """
+    """A hash (16 hex digits) of what may differ at the same seeds: margins, windows, and how often a metric is read."""
     return _measured(design, metrics, sorted((name, rules.metrics[name].margin) for name in metrics))
 
 
@@ -371,7 +365,6 @@ def judgement_of(design: LookedAt, rules: Judge, metrics: Sequence[str], account
 
 
 def judgement_notes(judgements: Sequence[Judgement], *, several: bool) -> Iterator[str]:
-    """Metrics that share a note are in one line."""
     of: dict[str, list[str]] = {}
     for judgement in judgements:
         if note := _judgement_note(judgement):
@@ -442,7 +435,6 @@ def effect_of(document: Mapping[str, Any]) -> Effect:
 def effect_documents(
     effects: Sequence[Effect], questions: Sequence[Contrast | None], metrics: Sequence[str], keys: Mapping[str, str]
 ) -> list[dict[str, str | float | None]]:
-    """Documents of effects, each comparison once, by its key."""
     documents: dict[tuple[str, str], dict[str, str | float | None]] = {}
     every = dict.fromkeys(effect.metric for effect in effects)
     asked = [

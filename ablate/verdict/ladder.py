@@ -30,10 +30,9 @@ def test_trend(
     metric: Metric,
     ruling: Ruling,
 ) -> Tested:
-    """Test whether a treatment's speed-up grows or shrinks over sizes.
+    """Test whether a treatment's speed-up grows or shrinks over sizes; not where a run has no usable loss.
 
-    The estimate is the logarithm of the factor by which it grows for ten times the training compute. Where a run has
-    no usable loss it is not tested: the sizes at which runs are lost would decide it.
+    The estimate is the logarithm of the factor by which it grows for ten times the training compute.
     """
     lost = _lost(question, sides, metric)
     try:

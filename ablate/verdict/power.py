@@ -1,6 +1,6 @@
 """Power: the chance of each claim to come true before anything is run, and the seeds that would decide a comparison.
 
-Chances are those of the verdicts that `judge` would give, for the whole family at its level (`statistics.family`) and
+Chances are those of the verdicts that `judge` would give, for the whole family at its level (`SimulatedFamily`) and
 the sd of the noise floor; the comparisons that a claim is not about are taken to be of no difference. What a claim
 says nothing of by `by` is found instead: the difference at which it comes true with a chance of 80 %.
 """
@@ -315,10 +315,9 @@ def _size_with_power(chance: Chance, sd: float) -> float:
 
 
 def _of_correlation(claim: Expected, plan: Plan, rules: Judge, account: Account, claimed: int) -> ClaimPower:
-    """The power of a claim of a correlation: of one within each seed, drawn anew with every seed.
+    """The power of a claim of a correlation within each seed, drawn anew, without the noise floor.
 
-    It does not depend on the noise floor. Where variants differ by more than chance the correlation varies less from
-    seed to seed than is taken here, and is found more often.
+    Where variants differ by more than chance it varies less from seed to seed, and is found more often.
     """
     n, looks = plan.looks[-1] if plan.looks else len(plan.seeds), max(1, len(plan.looks))
     family = next(metrics for metrics in metric_families(rules) if claim.metric in metrics)

@@ -98,9 +98,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The final values of the n finished seeds of a variant: mean (geometric on the log scale) and standard deviation
-    (of the natural logarithms), None for a single seed.
-    """
+    """The n finished seeds of a variant: mean (geometric on the log scale) and sd (of logarithms; None of one seed)."""
 
     mean: float
     sd: float | None
@@ -156,17 +154,17 @@ class Effect:
 
     `before` and `after` are variant ids. `estimate` is the mean of after - before, or of log(after/before) on the log
     scale; [`low`, `high`] is its interval at the summary's confidence 1-α, and [`tost_low`, `tost_high`] the one at
-    1-2α that must lie inside ±`margin` for equivalence (90 % where the other is 95 %). Those are of this comparison
-    alone; [`adjusted_low`, `adjusted_high`] is the interval that agrees with the verdict, adjusted for the number of
-    comparisons as `p_adjusted` is (Holm), with `adjusted_confidence` as its own confidence (`multiplicity.py`). What
-    cannot be computed is None; an interval that n is too small to bound is infinite. `differs` marks an equivalent
-    effect that is nevertheless significant. `seeds_needed` is a total of pairs, None where nothing is left to decide or
-    no affordable number is enough. `sd` is that of the differences over seeds, or of the difference of two runs where
-    these are not paired, on the scale of the estimate.
+    1-2α that must lie inside ±`margin` for equivalence. Those are of this comparison alone; [`adjusted_low`,
+    `adjusted_high`] is the interval that agrees with the verdict, adjusted as `p_adjusted` is (Holm), with
+    `adjusted_confidence` as its own confidence (`multiplicity.py`). What cannot be computed is None; an interval that n
+    is too small to bound is infinite. `differs` marks an equivalent effect that is nevertheless significant.
+    `seeds_needed` is a total of pairs, None where nothing is left to decide or no affordable number is enough. `sd` is
+    that of the differences over seeds, or of the difference of two runs where these are not paired, on the scale of the
+    estimate.
 
     `kind`, `terms`: as in `plan.Comparison`; a `trend` is the logarithm of the factor by which a speed-up grows for ten
-    times the training compute, whatever the scale of its metric, and `better` where it grows. For a trend, a `main`
-    effect, an `interaction` and whatever else is not a difference of two variants, `before` and `after` are empty and
+    times the training compute, whatever the scale of its metric, and `better` where it grows. For whatever is not a
+    difference of two variants, such as a trend, a `main` effect or an `interaction`, `before` and `after` are empty and
     `n` is the number of seeds; `ended_before` and `diverged_before` count the runs that enter with a minus, the others
     those that enter with a plus. `q` is p adjusted by Benjamini and Hochberg, `p_equivalent` the greater p of the two
     one-sided tests, `p_equivalent_adjusted` that by Holm. `method` is what gave the interval and p, `df` its degrees of
@@ -177,19 +175,16 @@ class Effect:
     where it is by the differences): all that have a result on both sides, n of which are the survivors that all other
     numbers are over. `rank_sum` is then the sum of the signed ranks, above zero where it goes up.
 
-    Where there were several looks, all numbers are of one look: the one that found what the verdict says, or the last.
-    Both intervals are at its level (`repeated`), and the adjusted p-values are α·p/level, so that they may be compared
-    with α as after a single look; so is `q`, but Benjamini and Hochberg's bound does not cover looks. A verdict of
-    `undecided` beside an adjusted p below α: an earlier look found the contrary.
+    Where there were several looks, all numbers are of the look that found what the verdict says, or the last. Both
+    intervals are at its level (`repeated`), and the adjusted p-values are α·p/level, to be compared with α as after a
+    single look; so is `q`, but Benjamini and Hochberg's bound does not cover looks. A verdict of `undecided` beside an
+    adjusted p below α: an earlier look found the contrary.
 
     `level` is what the adjusted p-values are compared with, and `judgement` the number of the judgement of its
-    question, from 1, that gave the verdict and the numbers; training more seeds, since nothing was decided, leads to
-    the next one.
-
-    `identical`: every loss is the same number at every seed, so the two variants are one model and training more seeds
-    changes nothing; undecided where there are too few seeds for equivalence.
-
-    A `noise` comparison is of the baseline with itself: it has an interval, is in no family, and is never judged.
+    question, from 1, that gave the verdict and the numbers. `identical`: every loss is the same number at every seed,
+    so the two variants are one model and training more seeds changes nothing; undecided where there are too few seeds
+    for equivalence. A `noise` comparison is of the baseline with itself: it has an interval, is in no family, and is
+    never judged.
     """
 
     kind: str
@@ -314,9 +309,7 @@ class Judgement:
 
     @property
     def least_level(self) -> float:
-        """The level of what is beside the family and has no account of its own: the least of its comparisons, so that
-        neither an arm that is added nor one that is left out tests it anew.
-        """
+        """The level of what is beside the family and has no account: the least of its comparisons, of any arms."""
         if self.states.settled and (self.tested or self.tests > self.states.settled):
             return 0.0
         return self.again_level if self.states.again else self.level
@@ -328,11 +321,9 @@ class SizeResult:
 
     `speed_up` is the factor by which the baseline would need more compute to reach the treatment's loss, with its
     interval at the summary's confidence, not adjusted. `extrapolated`: the baseline's law is read beyond the sizes it
-    was fitted to. Means are geometric under a power law.
-
-    The next size is not `trained`, and its losses are those of the laws. `cost` are the training FLOPs of n seeds of
-    both, `decided` is the chance that their losses would be found different there, and `better` that the treatment's
-    would be found lower.
+    was fitted to. Means are geometric under a power law. The next size is not `trained`, and its losses are those of
+    the laws. `cost` are the training FLOPs of n seeds of both, `decided` is the chance that their losses would be found
+    different there, and `better` that the treatment's would be found lower.
     """
 
     size: str
@@ -541,7 +532,6 @@ class Summary:
         return {metric.name: metric for metric in self.metrics}[name]
 
     def comparisons(self, kind: str) -> tuple[tuple[Effect, ...], ...]:
-        """Effects grouped by comparison, in the plan's order."""
         groups: dict[tuple[str, str, str, str], list[Effect]] = {}
         for effect in self.effects:
             if effect.kind == kind:

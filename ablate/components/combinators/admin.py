@@ -65,7 +65,6 @@ class Admin(nn.Module):
         return x.double().var(correction=0).item(), branch.var(correction=0).item()
 
     def calibrate(self, earlier: Sequence[tuple[float, float]]) -> None:
-        """Set ω from the measurements of the earlier sub-layers; without any it stays at 1."""
         if earlier:
             first = earlier[0][0]
             nn.init.constant_(self.omega, math.sqrt(first + sum(branch for _, branch in earlier)))

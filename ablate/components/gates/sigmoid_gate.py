@@ -2,7 +2,7 @@
 
     y' = y ⊙ factor σ(x_{1..I} W)        per channel: W is [I, d_out]; per head: [I, heads], the same factor for a head
 
-The first `inputs` I channels of the input are read. With W = 0 the factor starts at factor / 2: 2 starts open.
+The first `inputs` I channels of the input are read. With W = 0 the factor starts at factor / 2: 2 is open.
 
     Qiu et al. 2025, Gated Attention for Large Language Models, arXiv:2505.06708, Eq. 5 and Table 1 (G1).
 """

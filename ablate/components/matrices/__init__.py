@@ -1,1 +1,1 @@
-"""Matrices, which multiply the values: softmax attention, or made of it. Slot `matrix`. The folder is the list."""
+"""Matrices that multiply the values: softmax attention or a function of it. Slot `matrix`. The folder is the list."""

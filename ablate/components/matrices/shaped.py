@@ -41,6 +41,7 @@ class Config:
 
     @property
     def centred(self) -> bool:
+        """True if C v is computed."""
         return self.centre.value != 0
 
     def cost(self, sizes: Sizes, width: int) -> Cost:

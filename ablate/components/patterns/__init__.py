@@ -1,1 +1,1 @@
-"""Patterns: one of several alternatives stands in a slot, layer by layer, in any slot. The folder is the list."""
+"""Patterns over layers, for every slot: its alternatives, one of them in each layer. The folder is the list."""

@@ -2,7 +2,7 @@
 
     y = (γ / σ(W)) x Wᵀ + b        σ(W) the largest singular value of W; γ starts at 1, b at 0
 
-σ is tracked by one power iteration per forward pass in training (none in evaluation), from W's first singular vectors.
+σ is tracked by one power iteration per training pass (none in evaluation), from the singular vectors of the initial W.
 
     Zhai et al. 2023, arXiv:2303.06296, Sec. 3.2, which does this to every linear layer; power iteration: Miyato et al.
     2018, arXiv:1802.05957.

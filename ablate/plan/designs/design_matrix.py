@@ -267,7 +267,9 @@ def every_combination(edits: int) -> Levels:
 
 
 def fraction(edits: int, resolution: int) -> Levels:
-    """Return the smallest regular fraction of this or a higher resolution with a run of all edits; else every combination."""
+    """Return the smallest regular fraction of that resolution, with a run of all edits, or of a higher one at no more
+    runs; every combination where none is smaller.
+    """
     import pydoe
 
     smallest = np.asarray(pydoe.fracfact_by_res(edits, resolution))

@@ -59,7 +59,8 @@ class Contrast:
 class DesignLayout:
     """The arms and contrasts of a design, and notes on what a constraint left out, with its reason.
 
-    `against` are the arms compared with the `baseline` (None: all; "": the judge's). `factors` and `ladder` are by arm.
+    `against` are the arms that are compared with the baseline (None: all), `baseline` is its name (empty: that of the
+    judge). The runs of `factors` and the steps of a `ladder` are by arm.
     """
 
     arms: tuple[DesignArm, ...]

@@ -140,7 +140,7 @@ def pick(record: SearchRecord, analysis: SearchAnalysis) -> Pick | None:
 
 
 def _least_confirmed(record: SearchRecord, name: str) -> float | None:
-    """The minimum gain at fresh seeds, as shares of the largest confirmed differences; None if an objective has none."""
+    """The minimum gain at fresh seeds, as shares of the largest confirmed difference; None if an objective has none."""
     estimates = {effect.metric: effect.estimate for effect in verdicts(record, name)}
     gains = []
     for objective in record.objectives:
