@@ -192,6 +192,7 @@ def test_every_block_of_python_is_run_by_a_test():
     assert {name for name in DOCUMENTS if code(name, "python")} == {
         "README",
         "component",
+        "forecast",
         "judge",
         "python",
         *own_things,
@@ -226,6 +227,16 @@ def test_a_block_compiles_from_python():
     assert block(torch.zeros(1, 8, 16)).shape == (1, 8, 16)
     with pytest.raises(AblateError, match="did you mean 'normal'"):
         ablate.compile_block(grammar.block("op"), sizes, init="nromal: {std: 0.02}")
+
+
+@pytest.mark.fast
+def test_the_moments_of_the_manual_are_what_it_says():
+    names = {}
+    exec(code("forecast", "python")[0], names)
+    y, same = names["y"], names["same"]
+    assert (y.variance, y.correlation) == pytest.approx((same.variance, same.correlation), rel=1e-12)
+    said = (round(y.variance, 2), round(y.correlation, 3), round(names["rest"], 3), round(names["share"], 2))
+    assert said == (1.11, 0.434, 0.821, 0.50) and all(f"{number:.2f}" in MANUAL["forecast"] for number in said[::3])
 
 
 @pytest.mark.fast
