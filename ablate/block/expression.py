@@ -87,7 +87,6 @@ class Node:
         return print_value(self)
 
     def __repr__(self) -> str:
-
         return f"<Node {outline(self)}>"
 
 
@@ -108,11 +107,9 @@ class Sequence:
 
     def __str__(self) -> str:
         """Return the block as YAML, one line per part, with all fields: `load_block` reads back the same block."""
-
         return print_parts(self)
 
     def __repr__(self) -> str:
-
         return f"<Block {outline(self)}>"
 
 

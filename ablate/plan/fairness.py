@@ -21,7 +21,7 @@ from ablate.source.located import Scalar
 from ablate.source.problems import Problems
 from ablate.space import fair
 from ablate.space.fair import DEPTH, HIDDEN, WIDTH, Fair, Match, Tune
-from ablate.space.layers import GRAMMAR
+from ablate.space.overlay import GRAMMAR
 from ablate.space.space import Space
 from ablate.space.variants import Change, Changes, is_inside
 

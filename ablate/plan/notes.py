@@ -17,8 +17,8 @@ from ablate.plan.plan import DEFAULTS, IN_FORCE, RATES, Variant
 from ablate.source.located import Mapping, Span
 from ablate.space.fair import HIDDEN, Match, Tune
 from ablate.space.judge import Judged
-from ablate.space.layers import GRAMMAR
 from ablate.space.metrics import BITS, MEASURED_IN_TIME, NATS, bounded
+from ablate.space.overlay import GRAMMAR
 from ablate.space.recipe import ObjectiveSpec, OptimizerSpec, Settings
 from ablate.space.space import Space
 

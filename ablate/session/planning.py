@@ -31,8 +31,8 @@ from ablate.source.problems import Problems, together
 from ablate.space.data import Data
 from ablate.space.fair import Tune
 from ablate.space.fits import PAIRS, example_length, needed_bytes
-from ablate.space.layers import PROFILE
 from ablate.space.metrics import BITS, NATS, SMOOTHED, judgeable
+from ablate.space.overlay import PROFILE
 from ablate.space.schedule import sequences_of
 from ablate.space.space import Space
 from ablate.space.variants import Changes

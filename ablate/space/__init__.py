@@ -2,7 +2,7 @@
 
     load.py         load_space, from a path to a Space; load_block; spaces known by name; a new one from the template
     template.yaml   that space, with comments
-    layers.py       grammar, preset, file, profile and --set, laid over one another, and where each value was written
+    overlay.py      grammar, preset, file, profile and --set, laid over one another, and where each value was written
     documents.py    what sections are written with: values, choices, paths; the reader of a section; hints
     data.py         the section `data`: corpora, tokenizers, and tokenizers in files
     model.py        the model around the blocks, and fields that only some kinds of models have

@@ -23,9 +23,9 @@ from ablate.space.data import CorpusSpec, DataReader
 from ablate.space.design import Factorial, Pruner, Search, SizeLadderDesign
 from ablate.space.fair import Match, text_of
 from ablate.space.fits import check_fits, example_length, layout_of, streamed
-from ablate.space.layers import Keys, Origins, lay_on_space
 from ablate.space.metrics import LOSSES
 from ablate.space.model import WITH_ENCODER, ModelReader
+from ablate.space.overlay import Keys, Origins, lay_on_space
 from ablate.space.recipe import RecipeReader
 from ablate.space.space import Space, drawn_blocks
 from ablate.space.tuning import note_absent

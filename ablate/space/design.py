@@ -29,8 +29,8 @@ from ablate.space.documents import (
 )
 from ablate.space.fair import Auto, Noise
 from ablate.space.judge import JudgeReader, Measure
-from ablate.space.layers import Origins, replaced, without
 from ablate.space.metrics import OF_AVERAGE
+from ablate.space.overlay import Origins, replaced, without
 from ablate.space.recipe import Recipe
 from ablate.space.vary import NEXT, SIZES, VARY, LadderSizes, LawKind, Vary, fill_end, read_sizes, read_vary
 

@@ -21,7 +21,7 @@ from ablate.grammar.grammar import Grammar
 from ablate.source.document import Hints, validate
 from ablate.source.located import Located, Mapping, Scalar
 from ablate.source.problems import Problems, drawn, quote
-from ablate.space.layers import Origins, replaced
+from ablate.space.overlay import Origins, replaced
 
 # A choice among the things of one kind, with its settings: `optimizer: {sgd: {lr: 0.1, …}}`, `sampler: tpe`.
 #

@@ -14,7 +14,7 @@ from ablate.source.located import Items, Located, Mapping, Scalar, Source, to_py
 from ablate.source.problems import Problems, quote
 from ablate.source.yaml import overlay
 from ablate.space.documents import HINTS, AsRead, Document, SectionReader, Share, as_tuple
-from ablate.space.layers import replaced
+from ablate.space.overlay import replaced
 
 Plain: TypeAlias = "bool | int | float | str | tuple[Plain, ...] | None"
 """A value to try; a mapping is kept as text."""

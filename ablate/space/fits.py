@@ -16,9 +16,9 @@ from ablate.source.problems import Problems
 from ablate.space.data import CorpusSettings, CorpusSpec, Data, Layout
 from ablate.space.design import Design
 from ablate.space.judge import Judge, Measure
-from ablate.space.layers import Keys, Origins
 from ablate.space.metrics import AVERAGED, BITS, OF_OBJECTIVE, known_probes
 from ablate.space.model import WITH_ENCODER, Model, check_encoder, check_source
+from ablate.space.overlay import Keys, Origins
 from ablate.space.recipe import NEXT_TOKEN, Augment, ObjectiveSpec, Recipe
 from ablate.space.schedule import sequences_of, smallest_batch
 

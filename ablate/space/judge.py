@@ -22,8 +22,8 @@ from ablate.space.documents import (
     SectionReader,
     as_tuple,
 )
-from ablate.space.layers import GRAMMAR, Keys, Origins, replaced, without
 from ablate.space.metrics import DIRECTIONS, Better, askable_probes, directions, judgeable
+from ablate.space.overlay import GRAMMAR, Keys, Origins, replaced, without
 
 # The sections `measure` and `judge`
 

@@ -37,8 +37,8 @@ from ablate.space.documents import ELSEWHERE, HINTS, SectionReader, is_inside
 from ablate.space.fair import FairReader, SeedsReader
 from ablate.space.fits import check_fits, example_length, layout_of, streamed
 from ablate.space.judge import JudgeReader
-from ablate.space.layers import Origins, lay_on_grammar, lay_preset, lay_profile, lay_settings
 from ablate.space.model import ModelReader
+from ablate.space.overlay import Origins, lay_on_grammar, lay_preset, lay_profile, lay_settings
 from ablate.space.recipe import RecipeReader
 from ablate.space.space import KeptTexts, Space, read_blocks, read_warned
 from ablate.space.tuning import TuneReader

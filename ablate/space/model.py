@@ -18,7 +18,7 @@ from ablate.source.document import note_unknown_key, validate
 from ablate.source.located import Located, Mapping, Scalar
 from ablate.source.problems import Problems
 from ablate.space.documents import HINTS, Arithmetic, Count, Decay, Document, Later, OrNone, Positive, SectionReader
-from ablate.space.layers import Origins
+from ablate.space.overlay import Origins
 
 # The section `model`
 

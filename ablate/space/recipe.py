@@ -33,7 +33,7 @@ from ablate.space.documents import (
     counted,
     without_settings,
 )
-from ablate.space.layers import Origins, lay_on_space, replaced
+from ablate.space.overlay import Origins, lay_on_space, replaced
 
 # Declarations of optimisers and schedules, and the settings that all shipped optimisers share
 

@@ -26,9 +26,9 @@ from ablate.space.documents import from_elsewhere
 from ablate.space.fair import Auto, Fair, Noise, Plain
 from ablate.space.fits import corpus_settings, layout_of
 from ablate.space.judge import Judge, Measure
-from ablate.space.layers import Origins
 from ablate.space.metrics import BITS
 from ablate.space.model import Around, Learned, Model
+from ablate.space.overlay import Origins
 from ablate.space.recipe import ObjectiveSpec, Reads, Recipe
 from ablate.space.variants import (
     Change,

@@ -30,7 +30,7 @@ from ablate.source.problems import Problems, nearest, quote
 from ablate.source.yaml import overlay
 from ablate.space.documents import HINTS, Choice, Count, Document
 from ablate.space.fair import Plain, Tune, TunedField, plain, text_of
-from ablate.space.layers import Origins
+from ablate.space.overlay import Origins
 from ablate.space.recipe import OptimizerSpec, Recipe, RecipeReader, ScheduleSpec
 from ablate.space.variants import Override, document_with, entries_of, is_inside, with_value
 

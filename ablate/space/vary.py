@@ -24,7 +24,7 @@ from ablate.source.located import Atom, Items, Located, Mapping, Scalar, to_pyth
 from ablate.source.problems import Problems, missing_keys, note_unknown
 from ablate.space.documents import AsRead
 from ablate.space.fair import Plain, plain, text_of
-from ablate.space.layers import without
+from ablate.space.overlay import without
 from ablate.space.variants import (
     BLOCK,
     Change,
