@@ -322,6 +322,7 @@ def compile_block(
 
 
 def _check_placed(dtype: torch.dtype | None, device: str | torch.device) -> None:
+    """InputError for a dtype or a device that PyTorch does not have here."""
     import torch
 
     if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):

@@ -18,5 +18,6 @@
 This room never imports torch, reads no files, sets no defaults and knows no component by name.
 
 Printing and parsing are inverse: `parse(print(x)) == x` for every block, and `print(normalise(parse(text))) == text`
-for every text in normal form.
+for every text in normal form. A rule enters the normal form only if both sides, compiled as written, train to the same
+bits on CPU; blocks that are equal only at initialisation are kept apart.
 """

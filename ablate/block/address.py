@@ -68,7 +68,7 @@ def address_at(path: Path, names: Mapping[Path, str]) -> str | None:
 
 
 def names_of(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ...]:
-    """`name_parts` of a block without patterns."""
+    """Return the path and name of each part of a block without patterns."""
     return _named(tuple((path, _Kind.of(catalogue[node.name])) for path, node in parts_of(block, catalogue)))
 
 
@@ -124,6 +124,7 @@ def sublayers(block: Block, catalogue: Catalogue) -> tuple[tuple[str, str], ...]
 
 
 def parts_of(sequence: Sequence, catalogue: Catalogue, start: Path = ()) -> Iterator[tuple[Path, Node]]:
+    """Yield every part of `sequence` and of the sequences inside it, with its path; parents before children."""
     for index, node in enumerate(sequence):
         path = (*start, index)
         yield path, node
@@ -196,7 +197,10 @@ def parse_address(text: str) -> Selector:
 
 
 def parts_by_name(block: Block, catalogue: Catalogue) -> tuple[tuple[str, Node], ...]:
-    """Return every part of a block, of each block that patterns make of it, with its name, in reading order."""
+    """Return every part of a block with the name that addresses match, in reading order.
+
+    With patterns over layers, these are the parts of each block that it has without them.
+    """
     plain = [free.block for free in pattern_free(block, catalogue)]
     named = ((name, node_at(each, path)) for each in plain for path, name in names_of(each, catalogue))
     return tuple(named if len(plain) == 1 else dict.fromkeys(named))
@@ -222,6 +226,7 @@ def value_at(node: Node, fields: Iterable[str]) -> tuple[Value, ...]:
 
 
 def is_start(value: Value, field: str) -> TypeGuard[Gain]:
+    """True if a field of a value is the number that a trained gain starts at."""
     return isinstance(value, Gain) and value.trainable and field == START
 
 
@@ -252,6 +257,7 @@ def change_parts(block: Block, part: str, change: Callable[[Node], Node], catalo
 
 
 def node_at(block: Block, path: Path) -> Node:
+    """Return the node at a path from `name_parts`."""
     value: Value = block
     for step in path:
         value = _child(value, step)
@@ -297,7 +303,7 @@ def _replace(value: Any, path: Path, change: Callable[[Node], Node]) -> Any:
 # gradient. What it stands before, and what it is inside of, a field cannot read.
 
 TOKENS: Final = "tokens"
-AROUND: Final = ("embedding", "positions", "entry_norm")
+AROUND: Final = ("embedding", "positions", "entry_norm")  # the parts before the blocks whose output can be read
 ENCODER: Final = "encoder"
 """The output of the encoder, which only the `source` of an attention can read: it has another length."""
 IN, OUT = "in", "out"
@@ -347,7 +353,7 @@ def address_fault(text: str, *, several: bool) -> ArithmeticProblem | None:
 
 
 def _fault_of_name(name: str, start: int, message: str) -> ArithmeticProblem | None:
-    """The fault is at where `name` stops being a name; `start` is its place in the address."""
+    """Return the fault that `name` is none, from where it stops to be one; `start` is its place in the address."""
     if VALUE_NAME.fullmatch(name):
         return None
     begun = VALUE_NAME.match(name)
@@ -372,6 +378,7 @@ def values_named(read: ValueAddress, scope: Mapping[str, float]) -> tuple[ValueP
 
 
 def is_several(read: ValueAddress) -> bool:
+    """True for an address that names as many values as there are layers: `layers.*.in`."""
     return read.text.startswith(f"layers.{EVERY_LAYER}.")
 
 

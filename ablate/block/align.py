@@ -1,9 +1,10 @@
 """Aligning two block expressions: what they share, and the sites where they differ.
 
-One tree holds both; choosing a side at every site gives a block, so any subset of the differences can be applied. A
-site is as small as the shapes allow: a field; an inserted or removed part without a principal; one modifier in
-another's place; otherwise the shortest run of parts that contains the difference. A combinator aligns with bare parts
-if it is equivalent to them at its transparent values (a residual and its branch alone).
+One tree holds both; choosing a side at every site gives a block, so any subset of the differences can be applied
+without shifting paths. A site is as small as the shapes allow: a field; an inserted or removed part without a principal
+(such as a norm); one modifier in another's place; otherwise the shortest run of parts that contains the difference. A
+combinator aligns with bare parts if it is equivalent to them at its transparent values (a residual and its branch
+alone).
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ def choose(tree: Aligned, take_after: Callable[[EditSite], bool]) -> Value:
 
 
 def sites(tree: Aligned) -> tuple[EditSite, ...]:
+    """Return every site, in order; equal sites are distinguished by their place in this tuple."""
     match tree:
         case EditSite():
             return (tree,)
@@ -257,9 +259,10 @@ class _Lists:
 
 
 class _Runs:
-    """For each place where a run of parts may be replaced by another: where both best end, wherever the run started.
+    """For each place where a run of parts may be replaced by another: where both best end.
 
-    Of equally good ends the nearest in the old list is taken, then the nearest in the new one.
+    A replaced run costs 1 plus its nodes, so the best end does not depend on the start. Of equally good ends the
+    nearest in the old list is taken, then the nearest in the new one.
     """
 
     def __init__(self, lists: _Lists):

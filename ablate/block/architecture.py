@@ -37,6 +37,7 @@ class Sharing:
     repeat: int | None = None
 
     def source(self, layer: int) -> int:
+        """Return the layer whose parameters a layer uses, which may be itself."""
         if self.cycle is not None:
             return (layer - 1) % self.cycle + 1
         return layer - (layer - 1) % (self.repeat or 1)
@@ -113,6 +114,7 @@ class Architecture:
         return replace(self, sizes=sizes, ahead=0)
 
     def transform_norm(self) -> Node:
+        """Return the norm of the layer before the head: as the entry norm, or the final one; InputError without any."""
         norm = self.entry_norm or self.final_norm
         if norm is None:
             raise InputError(
@@ -154,6 +156,7 @@ class Architecture:
         return sizes_named(Sequence((*self.block, *self.around()))).union(*(expression.names() for expression in own))
 
     def around(self) -> tuple[Node, ...]:
+        """Return the components that are not in the block."""
         parts = (self.entry_norm, self.final_norm, self.init, self.head_init)
         return tuple(part for part in parts if part is not None)
 
@@ -224,6 +227,7 @@ def check_sharing(architecture: Architecture, catalogue: Catalogue) -> None:
 
 
 def _without_numbers(node: Node, catalogue: Catalogue) -> Node:
+    """Return a node without the fixed numbers in which layers that share may differ."""
     if EQUAL_SLOTS & set(catalogue[node.name].slots):
         return node
 
@@ -302,6 +306,7 @@ def check_reads_encoder(architecture: Architecture) -> None:
 
 
 def of_source(block: Block, catalogue: Catalogue) -> Iterator[Path]:
+    """Yield the paths of the parts with the length of the source: keys and values of a component that reads it."""
     for path, node in parts_of(block, catalogue):
         if _reads(node):
             yield from ((*path, name) for name, _ in node.fields if name in OF_SOURCE)
@@ -346,6 +351,7 @@ def _principals(node: Node, catalogue: Catalogue) -> list[Node]:
 
 
 def _serves(place: int, principals: list[list[Node]], block: Block, left_out: list[bool], catalogue: Catalogue) -> bool:
+    """True if a modifier at the top serves a part that is left out."""
     following = next((other for other in range(place + 1, len(block)) if principals[other]), None)
     before = next((other for other in range(place - 1, -1, -1) if principals[other]), None)
     alone = following is not None and not catalogue[block.parts[following].name].modifier
@@ -385,6 +391,7 @@ def side_of(architecture: Architecture) -> int:
 
 
 def grid(architecture: Architecture) -> tuple[int, int]:
+    """Return the numbers of patches above, and beside, each other."""
     _, height, width = architecture.input_shape
     return height // side_of(architecture), width // side_of(architecture)
 

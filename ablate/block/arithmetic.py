@@ -74,6 +74,7 @@ class Expression:
         return _constant(self.text)
 
     def names(self) -> frozenset[str]:
+        """Return the sizes that it depends on."""
         return _names(self.text)
 
     def at(self, scope: Mapping[str, float]) -> float:

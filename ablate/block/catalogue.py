@@ -59,10 +59,8 @@ class Flag:
     """true or false."""
 
 
-BLOCK: Final = "block"
-"""The word for the network of a model's own blocks."""
-STACK: Final = "stack"
-"""The word for a network of equal residuals whose number and skips are written beside it."""
+BLOCK: Final = "block"  # the word for the network of a model's own blocks
+STACK: Final = "stack"  # the word for a network of equal residuals whose number and skips are written beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +137,7 @@ class Branches:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Which layers: `first`, `last`, `{every: 4}`, or a comparison in `layer` and `depth`."""
+    """A choice of layers: `first`, `last`, `{every: 4}`, or a comparison in `layer` and `depth`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +207,7 @@ AddedValue: TypeAlias = bool | int | float | str | None
 """The value of an added field at which it has no effect, as its component declares it: None for an empty slot."""
 Chooses: TypeAlias = Callable[[Node, Mapping[str, float]], tuple[int | str, ...]]
 
-EVERY_SLOT = "every"
-"""The slot of a pattern: it fits them all."""
+EVERY_SLOT = "every"  # the slot of a pattern: it fits them all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,15 +255,14 @@ class ComponentSpec(Declaration):
 
     @property
     def needs_below(self) -> bool:
-        """Whether it has a module; a pattern has none."""
+        """True if it has a module; a pattern has none."""
         return self.chooses is None
 
     def __repr__(self) -> str:
         return f"<Component {self.name}: for {', '.join(self.slots)}; fields {', '.join(self.fields) or 'none'}>"
 
 
-STABILISING_SLOT = "entropy"
-"""Components of this slot stabilise training: edits that add one come first on a path."""
+STABILISING_SLOT = "entropy"  # components of this slot stabilise training: edits that add one come first on a path
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -396,6 +392,7 @@ def reporting_errors(spec: ComponentSpec, method: str) -> Iterator[None]:
 
 
 def _line_of(path: Path, error: Exception) -> str:
+    """Return the file, with its line that ran last, if any did."""
     frames = traceback.walk_tb(error.__traceback__)
     lines = [line for frame, line in frames if Path(frame.f_code.co_filename) == path]
     return f"{path}:{lines[-1]}" if lines else str(path)

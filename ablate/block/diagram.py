@@ -41,6 +41,8 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
+    """A straight line between the centres of two cells in one row or column."""
+
     x: int
     y: int
     to_x: int
@@ -215,10 +217,8 @@ PER = {"scalar": "", "head": " per head", "channel": " per channel"}
 # The drawing as text, in box-drawing characters, and as SVG, both from one layout.
 
 NORTH, EAST, SOUTH, WEST = 1, 2, 4, 8
-STROKES = " ╵╶└╷│┌├╴┘─┴┐┤┬┼"
-"""The character for each set of directions in which lines leave a cell."""
-CELL = (9, 18)
-"""Width and height of a cell in the SVG's units."""
+STROKES = " ╵╶└╷│┌├╴┘─┴┐┤┬┼"  # the character for each set of directions in which lines leave a cell
+CELL = (9, 18)  # width and height of a cell in the SVG's units
 MARGIN = 12
 FILLS = ("#cfe0f5", "#f7e3c4", "#e6d5ee", "#f3d0d3")
 """One for each role of the principal parts in a drawing, in the order in which they appear."""

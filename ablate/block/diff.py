@@ -351,6 +351,7 @@ def _own_roles(spec: ComponentSpec) -> list[str]:
 
 
 def _most_roles(beside: list[list[str]]) -> list[str]:
+    """Return the roles of alternatives, each as often as in the one that has it most often."""
     most: list[str] = []
     for roles in beside:
         most += [role for place, role in enumerate(roles) if roles[: place + 1].count(role) > most.count(role)]

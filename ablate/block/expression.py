@@ -84,6 +84,7 @@ class Node:
         return Node(self.name, tuple((name, changes.get(name, value)) for name, value in self.fields))
 
     def __str__(self) -> str:
+        """Return the node as YAML in flow style, with all fields."""
         return print_value(self)
 
     def __repr__(self) -> str:
@@ -132,8 +133,7 @@ Value: TypeAlias = "Scalar | Node | Sequence | Series | tuple[Node | Sequence, .
 Path: TypeAlias = tuple[int | str, ...]
 """The way through an expression: an index into a sequence, then the name of a field, and so on."""
 
-Block = Sequence
-"""A block is a sequence of parts that maps [batch, time, width] to the same shape."""
+Block = Sequence  # a block is a sequence of parts that maps [batch, time, width] to the same shape
 
 
 def walk(value: Value) -> Iterator[Node]:
@@ -169,7 +169,8 @@ def map_nodes(value: Value, change: Callable[[Node], Node]) -> Value:
 
 class HasShorthand(Protocol):
     @property
-    def shorthand(self) -> str | None: ...
+    def shorthand(self) -> str | None:
+        """The field that a bare value sets; None if there is none."""
 
 
 class Shorthands(Protocol):
@@ -178,14 +179,14 @@ class Shorthands(Protocol):
     def __getitem__(self, name: str, /) -> HasShorthand: ...
 
 
-Defaults = Mapping[str, Mapping[str, Value]]
-"""For each component, the default values of fields that may be left out."""
+Defaults = Mapping[str, Mapping[str, Value]]  # for each component, the default values of fields that may be left out
 
 PLAIN = re.compile(r"[A-Za-z0-9_.+*/()^-]+(?:%|x)?")
 RESERVED = {"none", "null", "true", "false", "~"}
 
 
 def print_block(block: Block, catalogue: Shorthands | None = None, defaults: Defaults | None = None) -> str:
+    """Print a block as one line of YAML in flow style."""
     return "[" + ", ".join(_entry(part, catalogue, defaults or {}) for part in block) + "]"
 
 

@@ -23,8 +23,7 @@ Choice: TypeAlias = Callable[[Node, ComponentSpec, Path, int], tuple[Path, int]]
 """Chooses an alternative of the pattern at a path: from its turn to the way to it, and the turn inside it."""
 
 
-HOLDERS = (Node, Sequence, tuple)
-"""The values of a field in which a component may stand."""
+HOLDERS = (Node, Sequence, tuple)  # the values of a field in which a component may stand
 
 
 def has_patterns(block: Block, catalogue: Catalogue) -> bool:
@@ -82,6 +81,7 @@ def _check_once(where: str, value: Value, scope: Mapping[str, float]) -> None:
 
 
 def chosen(node: Node, spec: ComponentSpec, scope: Mapping[str, float]) -> Path:
+    """Return the way from a pattern to its alternative in the layer of a scope."""
     assert spec.chooses is not None
     try:
         return spec.chooses(node, scope)

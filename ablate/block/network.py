@@ -23,7 +23,8 @@ from ablate.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class Layer: ...
+class Layer:
+    """One nonlinear layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class OwnNetwork:
+    """The network of the `depth` blocks of a model."""
+
     elements: Elements
     depth: int
 
@@ -141,6 +144,8 @@ def _own_network(model: _Model) -> OwnNetwork:
 
 
 class _InLayer:
+    """The block as it is in one layer."""
+
     def __init__(self, model: _Model, layer: int):
         sizes = model.sizes.at(layer)
         self.catalogue, self.surroundings = model.catalogue, Surroundings(sizes)

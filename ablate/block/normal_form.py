@@ -103,6 +103,7 @@ def fixed(value: Value) -> float | None:
 
 
 def _has(node: Node, values: Mapping[str, float | bool]) -> bool:
+    """True if the fields of a node hold these values and are not trained."""
     return all(
         node[name] is value if isinstance(value, bool) else fixed(node[name]) == value for name, value in values.items()
     )

@@ -47,10 +47,9 @@ Extension = Callable[[Located, FieldType], "Value | None"]
 LISTING = "ablate list components"
 OF_YOUR_OWN = "for a component of your own: --plugin FILE, or a package with the entry point ablate.components"
 
-MOST_PARTS = 12
-"""The most parts in a row: the work of comparing two blocks grows with a high power of this number."""
+MOST_PARTS = 12  # the most parts in a row: the work of comparing two blocks grows with a high power of this number
 MOST_IN_A_RULE = 2 * MOST_PARTS
-"""The most in a rule, where some may derive nothing; what is derived is compared when it is proposed."""
+"""The most parts in a row in a rule, where some may derive nothing; derived blocks are compared when proposed."""
 
 
 class Reader:

@@ -90,10 +90,12 @@ class Sizes:
 
     @property
     def query_width(self) -> int:
+        """The width of all queries together."""
         return self.n_heads * self.d_head
 
     @property
     def key_width(self) -> int:
+        """The width of all keys together, and of all values."""
         return (self.kv_heads or self.n_heads) * self.d_head
 
     def scope(self, layer: int) -> dict[str, float]:
@@ -277,7 +279,8 @@ def field_values(
 ) -> dict[str, Any]:
     """Return a value for each field that `spec` declares, ready for its Config: `spec.config(**field_values(...))`.
 
-    `surroundings` are those inside the node, at `path`. InputError for a number without a value or out of bounds.
+    `surroundings` are those inside the node, `path` is its place in the block. Raises InputError if arithmetic or a
+    width has no value, or if a number is out of its bounds.
     """
 
     refuse_pattern(spec)

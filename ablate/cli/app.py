@@ -74,8 +74,7 @@ def init(name: NewName = None, example: Example = None) -> None:
 # The verb that prints the manual: the pages in `ablate/docs/`, a Markdown file for each topic.
 
 MANUAL = Path(__file__).resolve().parents[1] / "docs"
-WIDEST_PROSE = 100
-"""The widest line of prose in columns; longer ones are hard to read."""
+WIDEST_PROSE = 100  # the widest line of prose in columns; longer ones are hard to read
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from ablate.errors import AblateError, Mistake
     from ablate.output.terminal import Console
 
-INTERRUPTED = 130
-"""The exit code of a command that was stopped by Ctrl-C, as in shells."""
+INTERRUPTED = 130  # the exit code of a command that was stopped by Ctrl-C, as in shells
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -51,6 +50,7 @@ def again() -> str:
 
 
 def page_of(space: str, results: Path, default: Path) -> str:
+    """The command that writes the page of a space."""
     return typed("report", space, *(() if results == default else ("--results", from_here(results))))
 
 

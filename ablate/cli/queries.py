@@ -228,6 +228,7 @@ def show(
 
 
 def write_svg(path: Path, svg: str) -> None:
+    """Write a diagram; InputError if that cannot be done."""
     try:
         path.write_text(svg, encoding="utf-8")
     except OSError as error:

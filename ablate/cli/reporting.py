@@ -268,7 +268,7 @@ def _forecast_space(
 def _forecast_block(
     named: str, grammar: Path, plugin: list[Path] | None, given: dict[str, float], samples: int
 ) -> tuple[str, Forecasts, ReportDocument]:
-    """The same of a block, at the sizes `given`, and others for display."""
+    """As `_forecast_space`, of a block at the sizes `given`, with those for display in place of the others."""
     from ablate.report.screens.block import find
     from ablate.report.screens.forecast import block_screen
     from ablate.session.forecasting import AROUND, forecast_block, sizes_alone

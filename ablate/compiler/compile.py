@@ -163,11 +163,10 @@ def _tie_layer(module: nn.Module, source: nn.Module, layer: int, of: int) -> Non
 
 
 def size_report(architecture: Architecture, catalogue: Catalogue) -> Cost:
-    """Count parameters, FLOPs of a forward pass over one sequence, and those spared in its backward pass, by PyTorch
-    on the meta device, where nothing is stored or computed.
+    """Count parameters, FLOPs of a forward pass over one sequence, and those spared in its backward pass, by PyTorch.
 
-    Tokens further ahead are predicted as in training. `plan/size.py` gives the same in closed form, without torch; a
-    test compares the two.
+    It builds the model on the meta device, where nothing is stored or computed. Tokens further ahead are predicted as
+    in training. `plan/size.py` gives the same in closed form, without torch; a test compares the two.
     """
     model = compile_model(architecture, catalogue, device="meta")
     inputs = inputs_of(architecture)

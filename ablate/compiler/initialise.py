@@ -141,8 +141,7 @@ class Initialised(Protocol):
         """Fill each of them by `draw`, under its name in the module."""
 
 
-Name: TypeAlias = tuple[str, str]
-"""The address of a module, and the name of one of its weights."""
+Name: TypeAlias = tuple[str, str]  # the address of a module, and the name of one of its weights
 
 
 @dataclass(frozen=True, slots=True)

@@ -275,6 +275,7 @@ def component(
 
     `version` is that of its numbers: it rises whenever a change of its code changes them. `added` are the fields that
     came after version 1 was published, each with the value at which it has no effect: None for an empty slot.
+    `ComponentSpec`, `Transparent` and `Same` (`block/catalogue.py`) describe the other keywords.
 
     `sums` are the gains of a combinator skip x + gain Σ branch(x), by their fields: ("skip", "gain").
 

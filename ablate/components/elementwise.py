@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 class Elementwise(ABC):
     """Each activation gives its symbol and its derivatives."""
 
-    symbol: ClassVar[str]
-    """The name of f in equations."""
+    symbol: ClassVar[str]  # the name of f in equations
 
     def cost(self, sizes: Sizes) -> Cost:
         return Cost()

@@ -57,7 +57,7 @@ class OffersLosses(Protocol):
 
 
 class AcrossRanks(Protocol):
-    """Sums over ranks of numbers that each has counted apart."""
+    """Sums and maxima over ranks of numbers that each has counted apart."""
 
     def __call__(self, value: Any, /) -> Any:
         """The sum of a tensor over all ranks, the same bits on each."""
@@ -74,9 +74,9 @@ class ActsAfterStep(Protocol):
         """Change its state, without gradients, and return numbers to be recorded, by name: floats or scalar tensors.
 
         It is called once a step on every rank, after the passes of all microbatches. Counts of single ranks go through
-        `total` or `total.largest`; every rank calls them equally often, in the same order. From such numbers,
-        parameters and constants follow the same changes on all ranks. State that outlives the step is a buffer or a
-        parameter, changed in place, so that a checkpoint has it.
+        `total` or `total.largest`; every rank calls them equally often, in the same order. A change that follows from
+        such numbers, parameters and constants alone is the same on all ranks. State that outlives the step is a buffer
+        or a parameter, changed in place, so that a checkpoint has it.
         """
 
 

@@ -28,7 +28,7 @@ def declarations(plugins: tuple[Path, ...] = ()) -> Catalogue:
 
 @functools.cache
 def _declarations(plugins: tuple[tuple[Path, str], ...]) -> Catalogue:
-    """By the stamp of each plugin's text a changed one is read again."""
+    """The stamps of the plugins' texts are part of the key, so that a changed plugin is read again."""
     problems = Problems()
     own = loader.of_plugins([path for path, _ in plugins], problems)
     components = [spec for spec in loader.things(COMPONENT, own, problems) if isinstance(spec, ComponentSpec)]
@@ -73,4 +73,5 @@ def _check_metrics(declared: Declared, spec: ProbeSpec, catalogue: Catalogue, pr
 
 
 def implementation(spec: ComponentSpec) -> Any:
+    """Imports torch."""
     return loader.implementation(spec)

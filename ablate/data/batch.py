@@ -26,18 +26,19 @@ from ablate.errors import RefusedError
 
 Tensors: TypeAlias = Tensor | tuple[Tensor, ...]
 
-NO_TARGET: Final = -100
-"""The target of a position at which nothing is to be predicted."""
+NO_TARGET: Final = -100  # the target of a position at which nothing is to be predicted
 
 
 class Batch(NamedTuple):
     """Examples [B, …]: the `inputs` of a model, one tensor or several in the order of its arguments, and the `targets`
-    of an objective, one or several as well."""
+    of an objective, one or several as well.
+    """
 
     inputs: Tensors
     targets: Tensors
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The batch with each of its tensors changed."""
         return Batch(changed(self.inputs, change), changed(self.targets, change))
 
     @property
@@ -50,6 +51,7 @@ def changed(tensors: Tensors, change: Callable[[Tensor], Tensor]) -> Tensors:
 
 
 def first(tensors: Tensors) -> Tensor:
+    """The first of several tensors, or the only one."""
     return tensors if isinstance(tensors, Tensor) else tensors[0]
 
 
@@ -86,7 +88,8 @@ class Batches:
 
 class Examples(NamedTuple):
     """The examples of an evaluation: `inputs` and `targets` as in a batch, and the bytes of text of all targets
-    together (None if the targets do not come from text)."""
+    together (None if the targets do not come from text).
+    """
 
     inputs: Tensors
     targets: Tensors

@@ -53,18 +53,22 @@ class CachedTokens:
 
 
 class Sidecar(Document):
+    """The metadata of a file of tokens."""
+
     lengths: dict[Split, int]
     checksum: str
     tokenizer: str | None
 
 
 class Found(Document):
+    """A source as it was when it had this stamp."""
+
     stamp: str
     report: CorpusReport
 
 
 def store_tokens(cache: Path, fingerprint: str, streams: Mapping[Split, Tokens], tokenizer: str | None) -> None:
-    """Raises RefusedError if the cache cannot be written."""
+    """Store token streams. Raises RefusedError if the cache cannot be written."""
     arrays = [np.ascontiguousarray(streams[split], dtype=ON_DISK) for split in SPLITS]
     running = hashlib.sha256()
     for array in arrays:
@@ -78,7 +82,7 @@ def store_tokens(cache: Path, fingerprint: str, streams: Mapping[Split, Tokens],
 
 
 def load_tokens(cache: Path, fingerprint: str) -> CachedTokens | None:
-    """None if they are absent, or damaged (which is logged)."""
+    """Load token streams; None if they are absent, or damaged (which is logged)."""
     path = cache / f"{fingerprint}.tokens"
     try:
         sidecar = _unseal(Sidecar, cache / f"{fingerprint}.json")
@@ -94,7 +98,7 @@ def load_tokens(cache: Path, fingerprint: str) -> CachedTokens | None:
 
 
 def _tokens(path: Path, sidecar: Sidecar) -> Tokens:
-    """ValueError if the file is not as it was written."""
+    """The tokens of a file; ValueError if it is not as it was written."""
     tokens: Tokens = np.memmap(path, dtype=ON_DISK, mode="r")
     if len(tokens) != sum(sidecar.lengths.values()) or hashlib.sha256(tokens.data).hexdigest() != sidecar.checksum:
         raise ValueError("its content differs from what was written")
@@ -102,6 +106,7 @@ def _tokens(path: Path, sidecar: Sidecar) -> Tokens:
 
 
 def remember(cache: Path, source: str, found: Found) -> None:
+    """Record the content of a source while it has its stamp."""
     write_whole(cache / f"{source}.found.json", [_seal(found)])
 
 
@@ -117,7 +122,7 @@ def store_document(cache: Path, name: str, document: Document) -> None:
 
 
 def load_document(cache: Path, name: str, kind: type[SomeDocument]) -> SomeDocument | None:
-    """None if there is no such document, or it is damaged (which is logged)."""
+    """The document stored under a name; None if there is none, or it is damaged (which is logged)."""
     return _intact(cache / f"{name}.json", lambda path: _unseal(kind, path), " and is rebuilt")
 
 
@@ -128,7 +133,7 @@ def keep_numbers(cache: Path, name: str, numbers: Floats) -> None:
 
 
 def kept_numbers(cache: Path, name: str) -> Floats | None:
-    """None if there are none, or they are damaged (which is logged)."""
+    """The numbers stored under a name; None if there are none, or they are damaged (which is logged)."""
     return _intact(cache / f"{name}.f8", _numbers, " and is rebuilt")
 
 
@@ -143,7 +148,7 @@ def _intact(path: Path, read: Callable[[Path], T | None], otherwise: str) -> T |
 
 
 def _numbers(path: Path) -> Floats:
-    """ValueError if the numbers are not as they were written."""
+    """The numbers of a file; ValueError if they are not as they were written."""
     whole = path.read_bytes()
     digest, numbers = whole[:32], whole[32:]
     if hashlib.sha256(numbers).digest() != digest:
@@ -153,7 +158,9 @@ def _numbers(path: Path) -> Floats:
 
 def faults(cache: Path) -> Iterator[tuple[Path, str]]:
     """Yield the damaged files of a cache with their faults; every byte is read.
-    A run that needs such a file notices the damage as well and rebuilds it; unfinished files do not count."""
+
+    A run that needs such a file notices the damage as well and rebuilds it; unfinished files do not count.
+    """
     for path in sorted(cache.glob("*.json")):
         try:
             if "." in path.stem:
@@ -173,7 +180,9 @@ def faults(cache: Path) -> Iterator[tuple[Path, str]]:
 
 def write_whole(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     """Write a file atomically: whatever happens, `path` holds either all of it or what it held before.
-    Raises RefusedError if that fails."""
+
+    Raises RefusedError if that fails.
+    """
     partial = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{PARTIAL}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -218,7 +227,7 @@ def _seal(document: Document) -> bytes:
 
 
 def _unseal(kind: type[SomeDocument], path: Path) -> SomeDocument | None:
-    """None if there is no such file, ValueError if it is not as it was written."""
+    """Read a sealed document; None if there is no such file, ValueError if it is not as it was written."""
     content = _unsealed(path)
     return None if content is None else kind.model_validate_json(json.dumps(content))
 

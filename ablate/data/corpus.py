@@ -61,7 +61,9 @@ class Corpus:
 
 def corpus_of(data: Data, catalogue: Catalogue | None = None) -> CorpusSpec:
     """The corpus of `data` in the `catalogue` (by default that of what ships and is installed).
-    Raises InputError if there is none of that name, for example because a plugin was not given this time."""
+
+    Raises InputError if there is none of that name, for example because a plugin was not given this time.
+    """
     known = (declarations() if catalogue is None else catalogue).of_kind(CorpusSpec)
     name = data.corpus.name
     if name not in known:
@@ -78,6 +80,7 @@ def outputs_of(data: Data, catalogue: Catalogue | None = None) -> int:
 
 
 def source_of(data: Data, folder: Path, catalogue: Catalogue | None = None) -> TextSource:
+    """The source that `data` names; relative patterns start from `folder`."""
     spec = corpus_of(data, catalogue)
     source: TextSource = implementation(spec)(spec.read(data.corpus.settings), folder)
     return source
@@ -85,8 +88,10 @@ def source_of(data: Data, folder: Path, catalogue: Catalogue | None = None) -> T
 
 def divide(source: TextSource, data: Data, layout: Layout | None = None) -> Corpus:
     """Read a source, whose examples are of a `layout` if they are no text, each into the split of its folder.
+
     Raises CorpusError if nothing can be read, or if there are too few folders for the requested splits; InputError
-    if the shares held out leave nothing to train on."""
+    if the shares held out leave nothing to train on.
+    """
     if data.tuning + data.verdict >= 1:
         raise InputError(
             f"data: tuning {data.tuning:.0%} and verdict {data.verdict:.0%} together leave nothing to train on; "
@@ -108,7 +113,9 @@ def divide(source: TextSource, data: Data, layout: Layout | None = None) -> Corp
 
 def survey(data: Data, folder: Path, catalogue: Catalogue | None = None) -> None:
     """Raise CorpusError if `data` names files that are missing, are all empty, or are too few for the splits.
-    No text is read and no hub is contacted, so the number of rows in a file is not checked yet."""
+
+    No text is read and no hub is contacted, so the number of rows in a file is not checked yet.
+    """
     source = source_of(data, folder, catalogue)
     if not isinstance(source, NamedFiles):
         return
@@ -179,8 +186,7 @@ def _require_every_split(source: TextSource, data: Data, layout: Layout | None, 
 #   4. A split into which nothing fits takes the smallest folder left. The rest is trained on, including empty folders.
 #   5. A split leaves one folder for each later split, so that as many folders as splits are enough.
 
-LARGEST_PART = 0.25
-"""The share of a held-out split that one folder may fill at first."""
+LARGEST_PART = 0.25  # the share of a held-out split that one folder may fill at first
 
 
 def assign_splits(sizes: Mapping[str, int], *, tuning: float, verdict: float) -> dict[str, Split]:
@@ -229,8 +235,7 @@ DECIDE = (
 )
 """The values that decide, besides the corpus, whether it is large enough."""
 SKIPPED_SHOWN = 10
-FAR_FROM_ASKED = 0.25
-"""A split whose share differs from the requested one by more than this part of it gets a note."""
+FAR_FROM_ASKED = 0.25  # a split whose share differs from the requested one by more than this part of it gets a note
 
 
 class SplitReport(Document):
@@ -244,8 +249,10 @@ class SplitReport(Document):
 
 class CorpusReport(Document):
     """The state of a corpus: the same on every machine that holds the same texts (except for the title).
+
     `pairs`: each two of its texts are a source and its target. `records` tells of examples that are no text: the
-    vocabulary is then the classes, and tokens are the 16-bit numbers of the records."""
+    vocabulary is then the classes, and tokens are the 16-bit numbers of the records.
+    """
 
     title: str
     tokenizer: str
@@ -267,6 +274,7 @@ class CorpusReport(Document):
         return "pairs" if self.pairs else "texts" if self.records is None else "examples"
 
     def examples(self, name: Split) -> int:
+        """The number of examples in a split, where they are pairs or no text."""
         return self.split(name).files // (2 if self.pairs else 1)
 
     def share(self, name: Split) -> float:
@@ -305,8 +313,10 @@ def check_corpus(
     of_pairs: bool = False,
 ) -> None:
     """Raise CorpusError unless train holds one batch without repetition and `held_out` splits hold their windows.
+
     A window of seq_len tokens takes seq_len + 1, since the last token predicts its successor. Where examples are pairs,
-    or no text, a window is one of them."""
+    or no text, a window is one of them.
+    """
     by_example = of_pairs or report.records is not None
     if by_example:
         each, a_batch, an_evaluation = 1, "a batch", "an evaluation"

@@ -39,7 +39,9 @@ from ablate.space.fits import at_most
 @dataclass(frozen=True, slots=True, order=True)
 class Epochs:
     """A trial's `windows` of `seq_len` tokens, drawn from a training split that holds `held` tokens.
-    Of pairs, or of examples that are no text, the examples are the tokens, as the `noun` says, and a window is one."""
+
+    Of pairs, or of examples that are no text, the examples are the tokens, as the `noun` says, and a window is one.
+    """
 
     windows: int
     seq_len: int
@@ -53,7 +55,7 @@ class Epochs:
 
     @property
     def epochs(self) -> float:
-        """How often a token is read on average."""
+        """The number of times that a token is read on average."""
         return self.tokens / self.held
 
     @property
@@ -65,7 +67,7 @@ class Epochs:
 
 
 def describe_epochs(trials: Iterable[Epochs], data: Data, needed: int) -> tuple[str, ...]:
-    """Lines for the plan; `needed` are the bytes of text that the trials' steps need."""
+    """Lines on the text that trials read; `needed` are the bytes of text that their steps need."""
     kinds = sorted(set(trials))
     nouns = dict.fromkeys(each.noun for each in kinds)
     lines = [_described([each for each in kinds if each.noun == noun]) for noun in nouns]
@@ -110,6 +112,8 @@ TOKENS = 2**22
 
 
 class Repetition(Document):
+    """The mean repetition over `windows` windows of `seq_len` tokens."""
+
     seq_len: int
     windows: int
     value: float
@@ -119,8 +123,10 @@ def measure_repetition(
     data: Data, folder: Path, cache: Path, seq_len: int, catalogue: Catalogue | None = None, known: str | None = None
 ) -> Repetition:
     """Measure the repetition in windows of `seq_len` tokens of a corpus's training split.
+
     Quick if it was measured before and the corpus is unchanged; its files are not looked at where its fingerprint is
-    `known`. Raises RefusedError as `prepare` does, and if the split holds no window of two tokens."""
+    `known`. Raises RefusedError as `prepare` does, and if the split holds no window of two tokens.
+    """
     if corpus_of(data, catalogue).layout(data.corpus.settings) is not None:
         raise RefusedError(
             f"data: a block uses repetition, which is how often tokens of a text repeat, and corpus {data.corpus.name} "
@@ -136,7 +142,7 @@ def measure_repetition(
 
 
 def repetition(stream: Tokens, seq_len: int) -> Repetition:
-    """RefusedError if the stream has no window of two tokens or more."""
+    """The repetition in evenly spaced windows of a stream; RefusedError if there is none of two tokens or more."""
     windows = evenly_spaced(stream, seq_len)
     pairs = sum(equal_pairs(window) for window in np.sort(windows, axis=1))
     return Repetition(seq_len=seq_len, windows=len(windows), value=pairs / (len(windows) * seq_len * (seq_len - 1)))
@@ -188,7 +194,9 @@ def typical_windows(
     known: str | None = None,
 ) -> Windows:
     """Return `count` typical windows of a training split, or all where there are fewer, [count, seq_len].
-    Quick where `measure_repetition` is, and raises RefusedError as it does."""
+
+    Quick where `measure_repetition` is, and raises RefusedError as it does.
+    """
     mark, looked_for = known or fingerprint(data, folder, cache, catalogue).fingerprint, f"windows-{seq_len}-{count}"
     if (before := load_document(cache, f"{mark}.{looked_for}", _Windows)) is not None:
         return np.array(before.tokens)
@@ -219,8 +227,7 @@ def windows_of_stream(stream: Tokens, seq_len: int, count: int) -> Windows:
 # (`theory/models.py`). They are cached beside the streams, so that neither examples nor files are read again.
 
 EXAMPLES = 512
-START, FILLED, NONE = -1, -2, -3
-"""The token before a target, those behind its end, and a missing token of a target."""
+START, FILLED, NONE = -1, -2, -3  # the token before a target, those behind its end, and a missing token of a target
 
 Floats = npt.NDArray[np.float64]
 
@@ -229,7 +236,9 @@ def measure_inputs(
     data: Data, folder: Path, cache: Path, patch: int | None, catalogue: Catalogue, known: str | None = None
 ) -> Floats:
     """Return K, [P, P]: of images in patches of that side, of whole images (None), or of frames.
-    Quick where `measure_repetition` is; raises RefusedError as `prepare` does."""
+
+    Quick where `measure_repetition` is; raises RefusedError as `prepare` does.
+    """
 
     def of(streams: TokenStreams) -> Floats:
         records = streams.records("train")

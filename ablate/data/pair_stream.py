@@ -19,8 +19,7 @@ from ablate.data.sources import CorpusError, CorpusFault, Split
 from ablate.data.tokenizer import Tokens
 from ablate.errors import RefusedError
 
-MOST: Final = 0.95
-"""The share of texts that the second of two lengths in a note covers."""
+MOST: Final = 0.95  # the share of texts that the second of two lengths in a note covers
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,9 @@ def evaluation_pairs(
     token_bytes: TokenBytes | None = None,
 ) -> Examples:
     """Return the `number` of pairs that every evaluation of a trial of `seed` uses, whatever its model is.
-    They are stratified over the split: see `window_starts`. Raises RefusedError if the split has fewer pairs."""
+
+    They are stratified over the split: see `window_starts`. Raises RefusedError if the split has fewer pairs.
+    """
     if len(pairs) < number:
         raise RefusedError(
             f"data: a split of {len(pairs):,} pairs does not hold {number:,} to evaluate on. Add more text, hold out "
@@ -114,5 +116,5 @@ def teacher_forced(
 
 
 def real_places(tokens: Int64[Tensor, "B T"], lengths: Lengths) -> Tensor:
-    """The places of sequences before their end, [B, T]."""
+    """True at the places of sequences before their end, [B, T]."""
     return torch.arange(tokens.shape[1]) < lengths[:, None]

@@ -28,9 +28,8 @@ from ablate.space.documents import Document
 
 VERSION: Final = 1
 """The version of what is made of a stream of records; it enters the fingerprint of such a corpus."""
-MISSING: Final = 65_535
-AT_ONCE: Final = 1024
-"""Examples in memory at a time while all of a split are passed through."""
+MISSING: Final = 65_535  # the number in the place of a missing target
+AT_ONCE: Final = 1024  # examples in memory at a time while all of a split are passed through
 DTYPES: Final[Mapping[str, np.dtype[Any]]] = {"uint8": np.dtype("<u1"), "float32": np.dtype("<f4")}
 
 Words = npt.NDArray[np.uint16]
@@ -38,7 +37,9 @@ Words = npt.NDArray[np.uint16]
 
 def record_of(layout: Layout, values: npt.ArrayLike, targets: Sequence[int] | int) -> bytes:
     """Return an example as the bytes of a record; frames may be fewer than the layout has.
-    Raises InputError for another shape, other values or other targets than the layout allows."""
+
+    Raises InputError for another shape, other values or other targets than the layout allows.
+    """
     given = np.asarray(values)
     kept = [targets] if isinstance(targets, int) else list(targets)
     filled = _checked(layout, given, kept)
@@ -70,6 +71,8 @@ def _checked(layout: Layout, values: npt.NDArray[Any], targets: Sequence[int]) -
 
 @dataclass(frozen=True, eq=False)
 class Records:
+    """The examples of a stream, by their position."""
+
     stream: Words
     layout: Layout
 
@@ -206,6 +209,7 @@ def _bytes_of_values(layout: Layout) -> int:
 
 
 def require_records(layout: Layout, texts: Mapping[Split, tuple[Text, ...]]) -> None:
+    """Raise CorpusError if a document of a corpus is no record of its layout."""
     needed = 2 * words_of(layout)
     for split in SPLITS:
         for text in texts[split]:
@@ -220,7 +224,9 @@ def require_records(layout: Layout, texts: Mapping[Split, tuple[Text, ...]]) -> 
 @dataclass(frozen=True)
 class DrawnExamples:
     """The examples of numbers below `examples`, each drawn by `draw`: its values, and its class or its tokens.
-    `place` is the name of the corpus, and `noun` that of its examples."""
+
+    `place` is the name of the corpus, and `noun` that of its examples.
+    """
 
     place: str
     noun: str

@@ -1,8 +1,8 @@
 """Batches of records: drawn by (seed, step), those of an evaluation by (seed, split); images may be augmented.
 
-They are drawn as windows of text are (`batch.py`), from examples in the place of positions. A
-model is given values standardised by the training split, (x - mean)/std of each channel or feature, in float32; frames
-that are not there are 0, the mean.
+They are drawn as windows of text are (`batch.py`), from examples in the place of positions. A model is given values
+standardised by the training split, (x - mean)/std of each channel or feature, in float32; frames that are not there are
+0, the mean.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class RecordBatches:
 
 def evaluation_records(records: Records, standard: Standard, number: int, *, seed: int, split: Split) -> Examples:
     """Return the `number` of examples that every evaluation of a trial of `seed` uses, whatever its model is.
-    They are stratified over the split: see `window_starts`. Raises RefusedError if the split has fewer."""
+
+    They are stratified over the split: see `window_starts`. Raises RefusedError if the split has fewer.
+    """
     if len(records) < number:
         raise RefusedError(
             f"data: a split of {len(records):,} examples does not hold {number:,} to evaluate on. Add examples, hold "
@@ -93,8 +95,7 @@ def _batch(records: Records, standard: Standard, chosen: npt.NDArray[np.int64]) 
 #
 #     Cubuk et al. 2020, arXiv:1909.13719; Zhang et al. 2018, arXiv:1710.09412, Sec. 2
 
-SEEDS: Final = 2**53
-"""The seeds of a generator: uniform draws are multiples of one over their number."""
+SEEDS: Final = 2**53  # the seeds of a generator: uniform draws are multiples of one over their number
 
 
 @dataclass(frozen=True)

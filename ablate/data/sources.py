@@ -31,7 +31,9 @@ SPLITS: tuple[Split, ...] = ("train", "tuning", "verdict")
 @dataclass(frozen=True, slots=True)
 class Text:
     """One document: a name that is the same on every machine, and its text in UTF-8 with newlines as `\\n`.
-    Of a corpus with a `layout`, the content is the bytes of a record instead (`data/record_stream.py`)."""
+
+    Of a corpus with a `layout`, the content is the bytes of a record instead (`data/record_stream.py`).
+    """
 
     name: str
     content: bytes
@@ -43,6 +45,7 @@ class Text:
 
 
 def folder_of(name: str) -> str:
+    """The first folder of a name; the name itself if it has none."""
     return name.partition("/")[0]
 
 
@@ -71,7 +74,9 @@ class TextSource(Protocol):
 
     def stamp(self) -> str | None:
         """Return a value that changes when the source seems to have changed, without reading any text.
-        None if that cannot be told, and the source has to be read."""
+
+        None if that cannot be told, and the source has to be read.
+        """
 
     def texts(self) -> Iterator[Text | Skipped]:
         """Yield every document, each under a unique name, in an order that is always the same."""
@@ -120,7 +125,9 @@ so it gets no stamp yet. Git treats its index likewise."""
 @dataclass(frozen=True, slots=True, order=True)
 class FoundFile:
     """A file: its name within the corpus, its path, its size in bytes and its modification time in nanoseconds.
-    A file without a status (a dangling link) has size and time -1."""
+
+    A file without a status (a dangling link) has size and time -1.
+    """
 
     name: str
     path: Path
@@ -129,6 +136,7 @@ class FoundFile:
 
 
 def look_at(name: str, path: Path) -> FoundFile:
+    """The file at `path`, following links."""
     try:
         status = path.stat()
     except OSError:
@@ -152,13 +160,14 @@ def stamp_of(files: Iterable[FoundFile]) -> str | None:
 @dataclass(frozen=True)
 class NamedFiles(ABC):
     """The files that match the patterns of `settings`, which start from `folder` unless absolute. `**`: any depth.
+
     A pattern that starts from `folder` cannot leave it, neither by `..` nor by a link. `documents` says whether each
-    file is one document or holds several, in rows."""
+    file is one document or holds several, in rows.
+    """
 
     settings: CorpusSettings
     folder: Path
-    key: ClassVar[str]
-    """The setting that holds the patterns, which is the name of the corpus."""
+    key: ClassVar[str]  # the setting that holds the patterns, which is the name of the corpus
     documents: ClassVar[Literal["files", "rows"]] = "files"
 
     @property
@@ -177,8 +186,10 @@ class NamedFiles(ABC):
     @cached_property
     def files(self) -> tuple[FoundFile, ...]:
         """The files, ordered by name: the path below the deepest folder that holds them all.
+
         A file that is reached by several patterns or links is listed once, so that it cannot be in two splits.
-        Raises CorpusError naming every pattern that matches no file, or a file outside the folder."""
+        Raises CorpusError naming every pattern that matches no file, or a file outside the folder.
+        """
         outside = (self._outside(pattern, paths) for pattern, paths in self._matches.items())
         faults = [fault for fault in outside if fault is not None]
         faults += [self._unmatched(pattern) for pattern, paths in self._matches.items() if not paths]
@@ -230,7 +241,7 @@ class NamedFiles(ABC):
         return None
 
     def _unmatched(self, pattern: str) -> CorpusFault:
-        """A missing folder, a folder that is named as a file, or a pattern that starts elsewhere."""
+        """The fault of a pattern that matches nothing: a missing folder, or a folder that is named as a file."""
         expanded = Path(pattern).expanduser()
         whole = Path(self.place, expanded)
         there = before_wildcards(whole)
@@ -257,8 +268,7 @@ class NamedFiles(ABC):
 # and files leave the order of all others unchanged.
 
 
-Row: TypeAlias = Mapping[str, object]
-"""A row of a data set that is not ours: the values of its fields."""
+Row: TypeAlias = Mapping[str, object]  # a row of a data set that is not ours: the values of its fields
 
 
 @dataclass(frozen=True)
@@ -280,7 +290,9 @@ class NamedRows(NamedFiles):
 
     def texts(self) -> Iterator[Text | Skipped]:
         """Yield each row as a document, ordered by file and number. Raises CorpusError for a file that cannot be read.
-        A field that the first row lacks is an error; a later row without it is skipped, and reported."""
+
+        A field that the first row lacks is an error; a later row without it is skipped, and reported.
+        """
         read, first = 0, True
         for file in self.files:
             for number, value in self.rows(file):

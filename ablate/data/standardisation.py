@@ -63,7 +63,7 @@ def standard_of(report: RecordsReport, train: Records, whiten: float | None, cac
 
 
 def _there(records: Records, chosen: npt.ArrayLike) -> npt.NDArray[np.bool_] | None:
-    """The frames of some examples that are there, [examples, times]; None for images."""
+    """True at the frames of some examples that are there, [examples, times]; None for images."""
     if records.layout.kind == "images":
         return None
     return np.asarray(np.arange(records.layout.shape[0]) < records.lengths(chosen)[:, None])

@@ -31,7 +31,9 @@ FORMAT = 1
 @dataclass(frozen=True, eq=False)
 class TokenStreams:
     """The tokens of each split, read-only and mapped from the cache, and the report on them.
-    Of examples that are no text, they are records of a `layout`, given to a model by a `standard`."""
+
+    Of examples that are no text, they are records of a `layout`, given to a model by a `standard`.
+    """
 
     train: Tokens
     tuning: Tokens
@@ -47,13 +49,14 @@ class TokenStreams:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for equal texts, splits and tokenizer, on every machine; in hexadecimal."""
+        """The fingerprint in hexadecimal: equal for equal texts, splits and tokenizer, on every machine."""
         return self.report.fingerprint
 
     def split(self, name: Split) -> Tokens:
         return {"train": self.train, "tuning": self.tuning, "verdict": self.verdict}[name]
 
     def records(self, name: Split) -> Records:
+        """The examples of one split, where they are no text."""
         assert self.layout is not None, "a corpus of text has no records"
         return Records(self.split(name), self.layout)
 
@@ -62,9 +65,11 @@ def fingerprint(
     data: Data, folder: Path, cache: Path, catalogue: Catalogue | None = None, *, kept: bool = False
 ) -> CorpusReport:
     """Return the report on a corpus: without reading any text if its files seem unchanged, else as `prepare` does.
+
     A file that changed while its size and modification time stayed the same is not noticed. Where files are gone,
     the report is the last one, with a note that says so, if their tokens are `kept` to be used; else that is a
-    CorpusError."""
+    CorpusError.
+    """
     source, spec = source_of(data, folder, catalogue), corpus_of(data, catalogue)
     try:
         known = _recalled(source, data, cache, _stamp(source, spec.version))
@@ -218,7 +223,9 @@ def _described(data: Data, layout: Layout | None) -> str:
 
 def _identity(corpus: Corpus, data: Data, layout: Layout | None) -> str:
     """Hash what the tokens depend on: contents, order, splits, tokenizer; not names, times, machines or shares.
-    Of records, also what is made of them on the way to a model."""
+
+    Of records, also what is made of them on the way to a model.
+    """
     hashed = [FORMAT, corpus.digest, _described(data, layout)]
     if layout is not None:
         hashed += [OF_RECORDS, layout.targets, layout.classes, data.whiten]

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class SpecialTokens:
     """The ids that stand for no text; None: the tokenizer has none.
+
     `separator` ends a document, `padding` fills up a sequence, `mask` replaces a token to be predicted, and `start`
-    comes before a sequence (or is what a whole sequence is classified by)."""
+    comes before a sequence (or is what a whole sequence is classified by).
+    """
 
     separator: int
     padding: int | None = None
@@ -38,6 +40,8 @@ class SpecialTokens:
 
 @dataclass(frozen=True)
 class LibraryTokenizer(ABC):
+    """A trained tokenizer of the library `tokenizers`, with `vocab_size` ids."""
+
     trained: Trained
     vocab_size: int
 
@@ -84,12 +88,16 @@ END_OF_TEXT = "<|endoftext|>"
 @dataclass(frozen=True)
 class BpeTokenizer(LibraryTokenizer):
     """Byte-level byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909; on bytes as in GPT-2).
-    Token 0 is the separator, then come the 256 bytes, then merges by decreasing frequency in the training split."""
+
+    Token 0 is the separator, then come the 256 bytes, then merges by decreasing frequency in the training split.
+    """
 
     @staticmethod
     def train(texts: Iterable[Text], vocab_size: int) -> BpeTokenizer:
         """Learn merges: the same for the same texts, on any number of threads.
-        A small corpus may run out of pairs that occur twice; the ids without a merge then stay unused (see `used`)."""
+
+        A small corpus may run out of pairs that occur twice; the ids without a merge then stay unused (see `used`).
+        """
         from tokenizers import Tokenizer as Trained
         from tokenizers import decoders, models, pre_tokenizers, trainers
 
@@ -112,7 +120,9 @@ class BpeTokenizer(LibraryTokenizer):
 
     def token_bytes(self) -> npt.NDArray[np.int64]:
         """The bytes of each token: one for each character, since byte-level BPE writes a byte as a character.
-        The separator counts as one; an unused id counts as none."""
+
+        The separator counts as one; an unused id counts as none.
+        """
         sizes = np.zeros(self.vocab_size, dtype=np.int64)
         for token, id in self.trained.get_vocab().items():
             sizes[id] = len(token)
@@ -142,7 +152,9 @@ class WordPieceTokenizer(LibraryTokenizer):
     @staticmethod
     def train(texts: Sequence[Text], vocab_size: int, *, lowercase: bool) -> WordPieceTokenizer:
         """Learn pieces: the same for the same texts, in any process and on any number of threads.
-        If there are more letters than ids, the rarest letters have none."""
+
+        If there are more letters than ids, the rarest letters have none.
+        """
         from tokenizers import trainers
 
         trained = _bert_like({"[UNK]": 0}, lowercase)
@@ -222,8 +234,10 @@ class UnigramTokenizer:
     @staticmethod
     def train(texts: Sequence[Text], vocab_size: int) -> UnigramTokenizer:
         """Learn pieces: the same for the same texts, in any process, on the one thread that is used.
+
         A small corpus has fewer pieces; the other ids then stay unused (see `used`). Raises CorpusError where the
-        letters of the texts are more than the pieces."""
+        letters of the texts are more than the pieces.
+        """
         from sentencepiece import SentencePieceTrainer
 
         model = io.BytesIO()

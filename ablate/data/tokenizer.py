@@ -21,11 +21,12 @@ from ablate.source.problems import quote
 from ablate.space.data import Bpe, SavedTokenizer, TokenizerChoice, Unigram, UnusableFileError, WordPiece, text_of
 
 Tokens: TypeAlias = npt.NDArray[np.uint16]
-TokenBytes: TypeAlias = npt.NDArray[np.int64]
-"""The bytes of text of each token."""
+TokenBytes: TypeAlias = npt.NDArray[np.int64]  # the bytes of text of each token
 
 
 class Tokenizer(Protocol):
+    """Text to tokens and back."""
+
     @property
     def vocab_size(self) -> int:
         """The size of the vocabulary: tokens are below it."""
@@ -35,7 +36,8 @@ class Tokenizer(Protocol):
         """The number of these ids that stand for a token: training on little text may leave some over."""
 
     @property
-    def separator(self) -> int: ...
+    def separator(self) -> int:
+        """The token after every document."""
 
     @property
     def special(self) -> SpecialTokens:
@@ -49,11 +51,13 @@ class Tokenizer(Protocol):
 
     def token_bytes(self) -> TokenBytes | None:
         """Return the number of UTF-8 bytes of each of the `vocab_size` tokens; a separator counts as one.
+
         None: tokens do not say how much text they were, so there are no bits per byte. Otherwise a text has the same
-        number of bytes under any tokenizer, and bits per byte are of the same bytes."""
+        number of bytes under any tokenizer, and bits per byte are of the same bytes.
+        """
 
     def to_json(self) -> str | None:
-        """The text from which `tokenizer_from` rebuilds the tokenizer; None if `Data.tokenizer` is enough."""
+        """Return the text from which `tokenizer_from` rebuilds the tokenizer; None if `Data.tokenizer` is enough."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +101,9 @@ def vocab_size_of(tokenizer: TokenizerChoice) -> int:
 
 
 def describe_tokenizer(tokenizer: TokenizerChoice) -> str:
-    """A tokenizer by all that decides its tokens: what is trained or saved, with the release of its library, since
-    others may merge differently; a file by its content."""
+    """Name a tokenizer by all that decides its tokens: what is trained or saved, with the release of its library, since
+    others may merge differently; a file by its content.
+    """
     match tokenizer:
         case Bpe():
             return f"bpe {tokenizer.bpe} ({_library()})"
@@ -114,7 +119,9 @@ def describe_tokenizer(tokenizer: TokenizerChoice) -> str:
 
 def train_tokenizer(tokenizer: TokenizerChoice, texts: Sequence[Text], folder: Path = Path()) -> Tokenizer:
     """The tokenizer of `Data.tokenizer`, trained on the texts of the training split, or read from its file.
-    `folder` is where relative paths start."""
+
+    `folder` is where relative paths start.
+    """
     match tokenizer:
         case Bpe():
             return BpeTokenizer.train(texts, tokenizer.bpe)
@@ -153,14 +160,16 @@ FILE_KEYS = ("data", "tokenizer", "file")
 @dataclass(frozen=True)
 class TokenizerOfFile(LibraryTokenizer):
     """The tokenizer of a file, with what was found out about it when the space was read.
+
     It cuts texts as it was saved, except that it adds no tokens of its own, neither before nor after a text, neither
-    cuts a text off nor fills it up, and reads the names of special tokens inside a text as characters."""
+    cuts a text off nor fills it up, and reads the names of special tokens inside a text as characters.
+    """
 
     known: SavedTokenizer
 
     @staticmethod
     def read(known: SavedTokenizer, folder: Path) -> TokenizerOfFile:
-        """Raises CorpusError if the file is no longer what it was when the space was read."""
+        """Read the file. Raises CorpusError if it is no longer what it was when the space was read."""
         try:
             text = text_of(known, folder)
         except UnusableFileError as error:
@@ -172,6 +181,7 @@ class TokenizerOfFile(LibraryTokenizer):
 
     @staticmethod
     def built(text: str, known: SavedTokenizer) -> TokenizerOfFile:
+        """Build the tokenizer from the content of its file, or from the result of `to_json`."""
         from tokenizers import Tokenizer as Trained
 
         trained = Trained.from_str(text)
@@ -191,8 +201,10 @@ class TokenizerOfFile(LibraryTokenizer):
 
     def token_bytes(self) -> npt.NDArray[np.int64] | None:
         """The bytes of each token of byte-level BPE; None for a tokenizer that loses some of the text.
+
         A byte is a character of a merged token; an added token is the text that it stands for. The separator counts as
-        one, and other special tokens, which stand for no text, as none."""
+        one, and other special tokens, which stand for no text, as none.
+        """
         if self.known.lossy:
             return None
         sizes = np.zeros(self.vocab_size, dtype=np.int64)

@@ -12,7 +12,9 @@ import numpy.typing as npt
 
 def philox(key: str) -> np.random.Philox:
     """Return the Philox4x64 stream whose key is a hash of a text (Salmon et al. 2011).
-    Of it, only raw words are used: no release of NumPy changes them."""
+
+    Of it, only raw words are used: no release of NumPy changes them.
+    """
     digest = hashlib.sha256(key.encode()).digest()[:16]
     return np.random.Philox(key=np.frombuffer(digest, dtype="<u8").astype(np.uint64))
 
@@ -20,7 +22,9 @@ def philox(key: str) -> np.random.Philox:
 @dataclass
 class Uniform:
     """Draws numbers that are uniform on [0, 1), one array after another, from the stream of a key.
-    Made only when the first are drawn, so that what draws none costs nothing."""
+
+    The stream is made only when the first are drawn, so that a key without draws costs nothing.
+    """
 
     key: str
     _stream: np.random.Philox | None = field(init=False, default=None)

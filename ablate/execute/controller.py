@@ -52,7 +52,8 @@ class Watcher(Protocol):
     def step(self, trial_id: str, step: int, loss: float) -> None:
         """The progress of a trial; `loss` is the last one measured."""
 
-    def ended(self, trial_id: str, outcome_kind: str, step: int) -> None: ...
+    def ended(self, trial_id: str, outcome_kind: str, step: int) -> None:
+        """A trial has ended, or stopped for now (`interrupted`), after `step` steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +66,11 @@ class Work:
 
 
 class WorkSource(Protocol):
+    """The source of a run's trials."""
+
     @property
-    def waiting(self) -> int: ...
+    def waiting(self) -> int:
+        """The number of known trials that have not been handed out."""
 
     @property
     def open(self) -> bool:
@@ -81,7 +85,8 @@ class WorkSource(Protocol):
 
 @dataclass
 class EndCounts:
-    """The ends of the trials of one run, by kind; `waiting` were not begun, and `open`: more might have followed."""
+    """The ends of the trials of one run, by kind of outcome; `waiting` trials were left when it was stopped, and if it
+    is `open` more might have followed."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     waiting: int = 0
@@ -124,7 +129,7 @@ class Controller:
         self._ended = EndCounts()
 
     def run(self, executor: Executor) -> EndCounts:
-        """RefusedError if the environment does not allow the work."""
+        """Carry out all work; RefusedError if the environment does not allow it."""
         executor.run(self._next_task, self._handle, self._should_stop)
         self._ended.waiting += len(self._again) + self._source.waiting
         self._ended.open = self._source.open
@@ -178,6 +183,7 @@ class Controller:
             self._watcher.step(trial.id, message.step, self._losses[trial.id])
 
     def _settled(self, trial: Trial, outcome: Outcome) -> Outcome:
+        """The final outcome of a trial; one that is tried again at once is only interrupted."""
         if outcome.kind == "out_of_memory":
             return self._lacking(trial, outcome)
         if outcome.kind == "interrupted":

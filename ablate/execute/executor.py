@@ -26,6 +26,8 @@ EXECUTORS: tuple[str, ...] = get_args(ExecutorName)
 
 
 class GivenOptions(TypedDict, total=False):
+    """Executor options as keyword arguments, only those that were given; see `ExecutorOptions`."""
+
     executor: ExecutorName
     workers: int | None
     address: str | None
@@ -104,8 +106,8 @@ class ExecutorOptions:
         return self.ranks or 1
 
     def check_batch(self, batch: int, smallest: int | None = None) -> None:
-        """InputError if a batch cannot be divided evenly among the processes, or the `smallest` leaves one without
-        any."""
+        """InputError if a batch of `batch` sequences cannot be divided evenly among the processes, or if the `smallest`
+        of a ramp leaves some of them without a sequence."""
         if batch % self.processes:
             divisors = ", ".join(str(n) for n in range(2, batch + 1) if batch % n == 0) or "1"
             raise InputError(
@@ -119,7 +121,8 @@ class ExecutorOptions:
             )
 
     def changed(self, **given: Unpack[GivenOptions]) -> ExecutorOptions:
-        """Another executor keeps only limits of time and `ranks`: cluster and resources were meant for the first."""
+        """These options with the given ones replaced. Another executor keeps only limits of time and `ranks`: cluster
+        and resources were meant for the first."""
         if given.get("executor", self.executor) != self.executor:
             limits = ExecutorOptions(limit=self.limit, stop_within=self.stop_within, ranks=self.ranks)
             return replace(limits, **given)
@@ -368,6 +371,7 @@ class Attempt:
 
     @staticmethod
     def going_on(parts: int) -> Attempt:
+        """The attempt of a trial that resumes from a checkpoint made with `parts` parts."""
         lacked = tuple(2**n for n in range((parts - 1).bit_length()))  # 1, 2, 4, … below `parts`
         return Attempt(parts, parts > 1, lacked)
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 QUICK: Mapping[int, int] = {12: 64, 48: 32, 1_000_000: 16}
 """The most tokens of a sequence in a quick forecast, by the number of layers up to which it has so many: it then takes
 less time than planning the variant. Fewer than 512 moved the cosine at the end by at most 0.014 (e_spa) and the ratio
-of gradients by at most 28 % (pre_ln of 24 layers), of pre_ln, post_ln, sas, op and e_spa."""
+of gradients by at most 28 % (pre_ln of 24 layers), of pre_ln, post_ln, sas, op and e_spa at 12 layers, and of the first
+two at 24."""
 KEPT = 256  # the most tokens in the forecasts of a run, which are compared with what its trials measure
 DIGITS = 6  # significant digits of a forecast: the last bits depend on the machine, and a kept plan must not
 
@@ -51,9 +52,10 @@ STRIDES = 128  # the layers up to which a forecast takes longer the more there a
 
 @dataclass(frozen=True)
 class Forecaster:
-    """Forecasts the variants of a space over its corpus; the same model at the same sizes is computed once.
-    It reads at most `KEPT` tokens of a sequence; if it is `quick` and all of a plan would take long, those of `QUICK`,
-    and one window. A forecast that is `kept`, by trial and variant, is not computed again, except a refusal."""
+    """Forecasts the variants of a space over its corpus; the same model at the same sizes is computed once. It reads at
+    most `KEPT` tokens of a sequence; if it is `quick` and all of a plan would take long, those of `QUICK`, and one
+    window. A forecast that is `kept`, by trial and variant, is not computed again, except a refusal. `say` is told of
+    forecasts that take more than seconds."""
 
     models: Models
     cache: Path
@@ -229,6 +231,7 @@ class ModelInputs:
     windows: Windows | None = None
 
     def of_first(self, tokens: int, places: int | None) -> ModelInputs:
+        """The inputs of the first `tokens` of a sequence, and of the first `places` of a source, if it has more."""
         repetition, kernel = self.repetition, self.kernel
         if isinstance(repetition, np.ndarray):
             repetition = repetition[:tokens, :tokens]
@@ -274,6 +277,7 @@ def measure_model_inputs(
 
 
 def forecast_on(architecture: Architecture, catalogue: Catalogue, inputs: ModelInputs) -> InitialModel:
+    """Raises InputError as `ablate.theory.models.forecast` does."""
     from ablate.theory.models import forecast
     from ablate.theory.sequences import forecast_sequences
 

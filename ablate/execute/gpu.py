@@ -118,7 +118,7 @@ def give_back() -> bool:
 
 
 def spoils(outcome: Outcome) -> bool:
-    """Whether a process must not be reused after a trial with this outcome: an error on a GPU (a failed assertion, an
+    """True if a process must not be reused after a trial with this outcome: an error on a GPU (a failed assertion, an
     illegal access, ECC) destroys the process's context, and which bugs are of that kind cannot be told."""
     return outcome.kind == "bug" and _in_use()
 
@@ -143,7 +143,7 @@ def _in_use() -> bool:
 
 # The memory that a trial needs on its device: predicted from its specification, measured once a similar one has run.
 
-PEAK_MEMORY = "peak_memory"  # in the detail of an outcome
+PEAK_MEMORY = "peak_memory"  # in the detail of an outcome: the most bytes that the trial's tensors took on its GPU
 UNSURE = 1.5  # the safety factor on a prediction, for what the formula leaves out and for fragmented memory
 MARGIN = 1.25  # the safety factor on a measured peak: the allocator holds more than its tensors take
 LEAST_MEMORY = 256 * 2**20  # bytes that any trial needs: the workspaces of matrix products
@@ -161,19 +161,21 @@ def predict_memory(
 
         A = b·T·a·(Σ_l (P_l / D + n·D) + 3·H·T) + 3·b·T·V·max(p, 4)
 
-    and, if a component examines the first batch before training (`Profiled`), no less than that pass with the whole
-    batch of B sequences holds, the parameters and the outputs of one layer's matrices or the logits: Pp + p·B·T·max(P_l
-    / D, V).
+    and, if a component examines the first batch before training (`Profiled`), no less than that pass holds with the
+    whole batch of B sequences, however it is divided for training: the parameters, and the outputs of one layer's
+    matrices or the logits,
+
+        Pp + p·B·T·max(P_l / D, V)
 
     O is counted: the optimiser takes a step on a model on the meta device (Adam keeps 2Pp, SGD with momentum Pp, SOAP
     two more matrices for each side of a weight); for an optimiser that has to read values 2Pp are assumed.
 
-    A is kept for the backward pass. A matrix of d_in × D numbers keeps its output, d_in numbers per token, so all of
-    layer l keep P_l / D; each of the n parts of a block (inits excepted) keeps one more tensor of the width D, or
-    rewrites it. Attentions that hold their scores have H heads in all, and hold them three times (the scores, what is
-    computed from them, and its gradient). The head keeps logits, their log-softmax and its gradient over V tokens, and
-    so again for each block that predicts a token further ahead, which counts as a layer. A number takes a = p bytes, in
-    half precision 3 on average: norms and sums stay in float32.
+    A is what the forward pass keeps for the backward pass. A matrix of d_in × D numbers keeps its output, d_in numbers
+    per token, so all of layer l keep P_l / D; each of the n parts of a block (inits excepted) keeps one more tensor of
+    the width D, or rewrites it. Attentions that hold their scores have H heads in all, and hold them three times (the
+    scores, what is computed from them, and its gradient). The head keeps logits, their log-softmax and its gradient
+    over V tokens, and so again for each block that predicts a token further ahead, which counts as a layer. A number
+    takes a = p bytes, in half precision 3 on average: norms and sums stay in float32.
 
     Temporaries of probes, fixed matrices, and a device's own needs are not included.
     """
@@ -283,7 +285,7 @@ CONTEXT = 2**29  # bytes that a process takes on every GPU that it has ever used
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """`memory` is in bytes."""
+    """A GPU of this machine, by its number, with `memory` bytes to give away."""
 
     number: int
     memory: int
@@ -291,7 +293,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The `share` is above 0 and at most 1."""
+    """The place of a trial: the GPU, and the trial's `share` of its memory, above 0 and at most 1."""
 
     gpu: int
     share: float
@@ -310,9 +312,10 @@ class _Books:
 class Ledger:
     """Reservations of up to `most` trials on each of `gpus`, never more than fit into its memory.
 
-    Each trial gets what it needs, and at least 1/`most` of the GPU. It goes to the GPU with the fewest trials, since
-    they share its time as well; among those, to the one with the least memory left over (best fit). A trial that needs
-    more than the largest GPU has gets that GPU to itself, since its need is only predicted.
+    Each trial gets what it needs, and at least 1/`most` of the GPU, since that much would otherwise be unused. It goes
+    to the GPU with the fewest trials, since they share its time as well; among those, to the one with the least memory
+    left over (best fit). A trial that needs more than the largest GPU has gets that GPU to itself, since its need is
+    only predicted.
     """
 
     def __init__(self, gpus: Iterable[Gpu], *, most: int):

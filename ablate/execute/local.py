@@ -42,8 +42,7 @@ from ablate.execute.worker import messages, timed_out
 from ablate.plan.plan import Trial
 from ablate.train.events import Outcome
 
-LISTEN_FOR = 0.1
-"""Seconds to wait for a message before checking whether workers are alive and more work is available."""
+LISTEN_FOR = 0.1  # seconds to wait for a message before checking whether workers are alive and more work is available
 
 
 class Local:

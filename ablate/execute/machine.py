@@ -270,6 +270,7 @@ class NoStep(Exception):
 
 
 def timing_versions() -> dict[str, str]:
+    """All that decides the step time on this machine: the device, and the versions of the libraries."""
     return installed() | device_versions()
 
 

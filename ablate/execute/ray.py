@@ -10,8 +10,9 @@ it would wait forever.
 
 2026-11-21, Ray 2.60, two cores. Starting a cluster of our own takes 2 to 4 s, joining one under 1 s, the first workers
 3 to 5 s more, leaving it 1 to 2 s. A trial of 1 s on a warm worker takes 8 ms longer than in this process; a request to
-stop takes effect within 0.3 s; after `kill -9` of the driver, or of its whole group, all is gone within 0.4 s. A lost
-node is noticed within 2.5 s if its connections break, else when Ray gives it up.
+stop takes effect within 0.3 s; after `kill -9` of the driver, or of its whole group, all is gone within 0.4 s, and so
+are the workers on a cluster that was joined. A lost node is noticed within 2.5 s if its connections break, else when
+Ray gives it up.
 
 Surprising behaviour of Ray, and what is done about it, beside what the code says at its place:
 - after `kill -9` of the driver its workers live on for 3 s, two of its agents for minutes: see `ray_keeper`;
@@ -74,9 +75,10 @@ class RayTune:
     the cluster can run, and one GPU for each of a trial's `ranks` processes if there are any.
 
     With an `address` (`host:port`, or `auto`: that of this machine) they run on that Ray cluster, whose nodes all see
-    the results folder under the same path; without, on one of our own, which lives as long as the run. With `pack`, up
-    to that many trials share a GPU (`auto`: see `on_a_gpu`): each has the share that `forecast` says it needs, in steps
-    of the smallest share. `gpu_memory` is the memory of the smallest GPU in bytes; None: the nodes are queried.
+    the results folder under the same path; without, on one of our own, which lives as long as the run. A trial without
+    a GPU is computed on the CPU, whatever its node has. With `pack`, up to that many trials share a GPU (`auto`: see
+    `on_a_gpu`): each has the share that `forecast` says it needs, in steps of the smallest share. `gpu_memory` is the
+    memory of the smallest GPU in bytes; None: the nodes are queried.
 
     The attribute `workers` is how many trials run at once, as far as is known: on a joined cluster, once `run` has seen
     it. Trials have `stop_within` seconds to save when the run is asked to stop. `say` is called when the cluster can
@@ -358,7 +360,8 @@ def _connected(environment: Mapping[str, str], **options: Any) -> Iterator[None]
 
 
 def _connect(*, address: str, **options: Any) -> None:
-    """A cluster without a token loses the actors of a driver that sends one; with one, it rejects a driver without."""
+    """Start or join a cluster, with or without a token: a cluster without one lets in a driver that sends one and loses
+    its actors without an explanation; one with a token rejects a driver that sends none, after 20 s."""
     import ray
 
     given = os.environ.get("RAY_AUTH_MODE")
@@ -380,7 +383,7 @@ def _connect(*, address: str, **options: Any) -> None:
 
 
 def _reread() -> None:
-    """Ray reads the environment only at import, and caches the first token it finds."""
+    """Make Ray read the environment again, which it does only at import; it also caches the first token it finds."""
     from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 
     Config.initialize("")
@@ -488,7 +491,8 @@ def _hushed() -> Iterator[Callable[[], str]]:
 
 @contextmanager
 def _speechless() -> Iterator[None]:
-    """Suppress Ray's messages about lost workers and nodes, with pages of their logs: no setting turns them off."""
+    """Suppress Ray's messages about lost workers and nodes on standard output, with pages of their logs: no setting
+    turns them off, and lost trials are reported anyway."""
     from ray._private import worker
 
     name = "print_to_stdstream"

@@ -50,11 +50,13 @@ from ablate.train.events import Outcome
 GPUS = "gpus"
 
 
-class Escape(BaseException): ...
+class Escape(BaseException):
+    """Carries an exception (its cause) out of Tune."""
 
 
 @contextmanager
 def escaping() -> Iterator[None]:
+    """Turn any exception inside into an `Escape`, so that Tune does not handle it."""
     try:
         yield
     except Exception as error:
@@ -111,7 +113,7 @@ class Conductor:
         self._failed_starts = 0
 
     def take(self, name: str) -> tuple[Task, float] | None:
-        """None if there is no free worker or no task; `over` is set once there will be none."""
+        """A task and its GPUs; None if there is no free worker or no task. `over` is set once there will be none."""
         self.look()
         with escaping():
             if not self.stopping and (len(self.running) >= self._slots() or self._one_waits_for_more()):
@@ -135,6 +137,7 @@ class Conductor:
         return self._stopping is not None
 
     def look(self) -> None:
+        """Check whether the run was asked to stop, pass that on to the workers, and drop those that do not stop."""
         with escaping():
             if self._stopping is None and self._should_stop():
                 self._stopping = time.monotonic()
@@ -185,7 +188,7 @@ class Conductor:
                 self._say(text)
 
     def lost(self, name: str, error: Exception) -> None:
-        """If no worker ever starts a trial, the run stops."""
+        """Handle the loss of a trial's worker. If no worker ever starts a trial, the run stops."""
         if (running := self.running.get(name)) is None:
             return
         outcome = _outcome_of(running, error)
@@ -201,6 +204,7 @@ class Conductor:
                     )
 
     def end_waiting(self) -> None:
+        """End the trials that never had a worker because the run was stopped first."""
         for name in tuple(self.running):
             self._end(name, Outcome("interrupted", self.running[name].step, {"error": NO_STEP}))
 
@@ -261,7 +265,7 @@ class Tasks(Searcher):
         self._conductor = conductor
 
     def suggest(self, trial_id: str) -> dict[str, str | float] | str | None:  # type: ignore[override]  # Tune's own type is wrong
-        """None if there is no trial at the moment; `FINISHED` once nothing runs either."""
+        """A trial to run now; None if there is none at the moment; `FINISHED` once nothing runs either."""
         taken = self._conductor.take(trial_id)
         if taken is not None:
             # The task itself is sent to the worker: Tune would send its configuration back with each result.
@@ -284,6 +288,7 @@ class Ear(Callback):
         self.staging: Path | None = None
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **_: Any) -> None:
+        """Called ten times a second, and with each event."""
         self._conductor.look()
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
@@ -335,6 +340,7 @@ class StopWaiting(Stopper):
         return False  # single trials are never stopped this way
 
     def stop_all(self) -> bool:
+        """True if the run is stopping and no trial is left that will report an outcome."""
         running = self._conductor.running.values()
         return self._conductor.stopping and all(trial.worker is None for trial in running)
 
@@ -367,9 +373,12 @@ class RayWorker(Trainable):
         return True  # this process is reused for the next trial
 
     def begin(self, task: Task) -> None:
+        """Take a task; the next step begins it. Sent as a separate call, since Tune sends a trial's configuration back
+        with each result."""
         self._messages = _watched_messages(task, lambda: self._stop or self._preempted)
 
     def stop_soon(self) -> None:
+        """End this trial, and any later one of this process, as interrupted at its next step."""
         self._stop = True
 
     def step(self) -> dict[str, Message | str | bool]:

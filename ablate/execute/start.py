@@ -58,7 +58,7 @@ def rehearse(plan: Plan, space: Space, trials: Iterable[Trial], plugins: tuple[P
 
 
 def build_layers(architecture: Architecture, catalogue: Catalogue) -> None:
-    """InputError if a block cannot be built or initialised."""
+    """Build and initialise layers of a model on the CPU, and discard them; InputError if that is not possible."""
     from ablate.compiler import compile_block
 
     depth = architecture.sizes.n_layers
@@ -194,13 +194,14 @@ def _sums(tensor: Tensor) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start:
-    """Sums over the logits of each token, [N, 3], and over each parameter, its gradient and its change, [P, 9]."""
+    """The start of a training: sums over the logits of each token, [N, 3], and over each parameter, its gradient and
+    its change, [P, 9]."""
 
     outputs: Tensor
     sums: Tensor
 
     def like(self, other: Start) -> bool:
-        """Alike but for the order of their parameters and for rounding."""
+        """True if two models start alike but for the order of their parameters and for rounding."""
         if self.outputs.shape != other.outputs.shape or self.sums.shape != other.sums.shape:
             return False
         pairs = ((self.outputs, other.outputs, 1e-9), (self.sums, other.sums, 1e-6))  # of the largest in a column
@@ -225,7 +226,8 @@ MEASURED: tuple[ZeroCost, ...] = ("start_loss", "start_gradient_norm")
 
 @dataclass(frozen=True, slots=True)
 class StartMeasures:
-    """A non-finite number is a property of the model, not an error."""
+    """The loss and gradient norm of a model at initialisation. A non-finite number is a property of the model, not an
+    error."""
 
     loss: float
     gradient_norm: float

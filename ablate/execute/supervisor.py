@@ -32,17 +32,14 @@ READY_WITHIN = 180.0
 LATE_COUNTS = 4
 """A start that was not ready within READY_WITHIN counts as this many of STARTS_ALLOWED, since it took as long."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 1.0
-"""Seconds before the next start after a failed one; doubled each time."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 1.0  # seconds before the next start after a failed one; doubled each time
 
 PAUSE_WITH_OTHERS = 30.0
 """Seconds between starts when the tolerated number has failed, and other workers are still running."""
 
-EXIT_WITHIN = 2.0
-"""Seconds for workers to end after their connections have; then they are killed."""
+EXIT_WITHIN = 2.0  # seconds for workers to end after their connections have; then they are killed
 
-LAST_LINES = 20
-"""The number of last lines on standard error that are reported when a worker is lost."""
+LAST_LINES = 20  # the number of last lines on standard error that are reported when a worker is lost
 
 
 class ControlWord(Enum):

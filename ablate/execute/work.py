@@ -112,8 +112,9 @@ def compute(
 
 
 def _profile(model: nn.Module, batches: ObjectiveBatches) -> str | None:
-    """Return the error message if memory ran out. Every rank passes the whole batch at once, however it is split for
-    training: a variance over parts has other last bits, and a pass without gradients keeps one layer's activations."""
+    """Profile the model; return the error message if memory ran out. Every rank passes the whole batch at once, however
+    it is split for training: a variance over parts has other last bits, and a pass without gradients keeps one layer's
+    activations."""
     try:
         profile(model, changed(batches.at(0).inputs, lambda tensor: tensor.to(device())))
     except (RuntimeError, MemoryError) as error:
@@ -142,7 +143,7 @@ def _streams(trial: Trial, cache: Path, catalogue: Catalogue) -> TokenStreams:
 def drawing_of(
     streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, sizes: Sizes, recipe: Recipe, seed: int
 ) -> ExampleSource:
-    """Draw batches from the training split; RefusedError if it is too short, or not made of pairs."""
+    """The source of batches from the training split; RefusedError if it is too short, or not made of pairs."""
     if streams.layout is not None:
         augmentation = None if recipe.augment == Augment() else Augmentation(recipe.augment, seed)
         return RecordBatches(streams.records("train"), _standard(streams), recipe.batch, seed, augmentation)
@@ -152,6 +153,7 @@ def drawing_of(
 
 
 def drawn_examples(streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, trial: Trial) -> Examples:
+    """The examples for the evaluations of a trial; RefusedError as in `drawing_of`."""
     sizes, number = trial.architecture.sizes, trial.measure.evaluation.windows
     if streams.layout is not None:
         records = streams.records(trial.split)
@@ -182,7 +184,8 @@ def _pair_lengths(sizes: Sizes) -> tuple[int, int]:
 
 # The attention backends of a trial, chosen on the device that trains it: the attentions are collected by one pass over
 # two sequences of its first batch in which no attention is computed; each candidate backend is then tested by the gate
-# (`kernels.gate`), once per shape and worker, and used, or rejected with a reason.
+# (`kernels.gate`), once per shape and worker, and used, or rejected with a reason. The ranks of one trial agree on a
+# backend that works on all of them.
 
 FEW_SEQUENCES = 2
 """Sequences of the first batch: two, to tell a bias that varies along the batch from one that does not."""

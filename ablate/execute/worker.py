@@ -1,7 +1,7 @@
 """Worker: one trial claimed, computed in one process or several, and saved, with its events sent to the driver.
 
-Every executor, and every test, gets its messages from here. So does what ends a trial from without: an exception, a
-step that hangs, the loss of one of its processes.
+Every executor, and every test, gets its messages from here. The ways in which a trial ends from without are here, too:
+an exception, a step that hangs, the loss of one of its processes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ablate.train.events import Attending, Began, Checkpoint, Event, Outcome, Sa
 from ablate.train.loop import lacks_memory
 from ablate.train.microbatches import BatchShares
 
-SPEAK_EVERY = 0.25  # seconds between messages of a running trial
+SPEAK_EVERY = 0.25  # seconds between messages of a running trial: no event waits for as long as a second
 
 
 def messages(task: Task, should_stop: ShouldStop) -> Iterator[Message]:
@@ -127,6 +127,7 @@ class _ClaimedTrial:
         return Began(step, versions, first.uses, self._at)
 
     def translated(self, event: Training) -> Event | Step | None:
+        """The event for the driver: a state as saved, an outcome with its circumstances; None: send nothing."""
         task = self.task
         match event:
             case Attending():
@@ -166,6 +167,9 @@ def _from(task: Task, versions: dict[str, str]) -> Task:
 
 
 class _Limit:
+    """A limit of `seconds` from now. `reached` is true once the trainer, which asks before every step, was stopped by
+    it."""
+
     def __init__(self, seconds: float | None):
         self._end = None if seconds is None else time.monotonic() + seconds
         self.reached = False
@@ -193,7 +197,8 @@ def ending_of(error: Exception | SystemExit, step: int) -> Outcome:
 @contextmanager
 def watched(task: Task, *, exit: bool) -> Iterator[None]:
     """Write the trace of every thread half-way through the grace period after the limit; with `exit`, end the process.
-    That works while a kernel or a system call never returns. RefusedError if the file cannot be created."""
+    That needs neither the interpreter nor its lock, so it works while a kernel or a system call never returns.
+    RefusedError if the file for the trace cannot be created."""
     if task.limit is None:
         yield
         return
@@ -289,6 +294,8 @@ def _share(task: Task, ranks: Ranks, should_stop: ShouldStop) -> Iterator[Traini
 
 
 class _Others:
+    """The processes of all ranks except 0, which live while this is entered."""
+
     def __init__(self, task: Task):
         self._task = task
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -387,8 +394,8 @@ def _rank_store(ranks: int) -> TCPStore:
 @contextmanager
 def _process_group(store: Store, rank: int, size: int, timeout: timedelta) -> Iterator[None]:
     """Make this process a rank of the default group while entered. Rank 0 leaves the group; the others end with it.
-    NCCL's clean exit is collective, so a failed rank would wait there for ranks that wait for it. So rank 0, with which
-    all others end, aborts the group, and the others do nothing."""
+    NCCL's clean exit is collective, so a failed rank would wait there for ranks that wait for it, before it has sent
+    its final message. So rank 0, with which all others end, aborts the group, and the others do nothing."""
     cuda = torch.cuda.is_available()
     with _loopback():
         try:
@@ -412,7 +419,8 @@ def _process_group(store: Store, rank: int, size: int, timeout: timedelta) -> It
 
 @contextmanager
 def _loopback() -> Iterator[None]:
-    """NCCL reads the environment variables, which restrict it and gloo to this machine, when it is first used."""
+    """Restrict the connections of gloo and NCCL to this machine while entered, which only environment variables can do;
+    NCCL reads them when it is first used."""
     before = {name: os.environ.get(name) for name in RANKS_INTERFACES}
     os.environ |= dict.fromkeys(RANKS_INTERFACES, "lo" if sys.platform == "linux" else "lo0")
     try:
@@ -440,6 +448,7 @@ def _start_rank(task: Task, rank: int, port: int) -> subprocess.Popen[bytes]:
 
 
 def _outcome_of_rank(rank: int, process: subprocess.Popen[bytes]) -> Outcome | None:
+    """The outcome that an ended rank gives the trial; None if it did not fail itself."""
     assert process.stdout is not None
     sent = process.stdout.read()
     if sent:
@@ -450,7 +459,7 @@ def _outcome_of_rank(rank: int, process: subprocess.Popen[bytes]) -> Outcome | N
 
 
 def state_of(task: Task) -> bytes | None:
-    """None if the task starts from the beginning. RefusedError if its checkpoint is damaged."""
+    """Read the state of a task's checkpoint; None if it starts from the beginning. RefusedError if it is damaged."""
     if task.resume is None:
         return None
     state = journal.read_checkpoint(task.folder, task.trial.id, task.resume)

@@ -48,6 +48,7 @@ class _Worker:
         self._busy = self._preempted = self._stop = False
 
     def preempt(self, *_: object) -> None:
+        """Exit; with a trial, once it is saved."""
         self._preempted = True
         if not self._busy:
             os._exit(0)

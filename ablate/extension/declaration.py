@@ -67,7 +67,7 @@ CORPUS = Kind("corpus", "corpus", "corpora", "data/corpora", "reader", "decorate
 KINDS = (COMPONENT, PROBE, OPTIMIZER, SCHEDULE, OBJECTIVE, SAMPLER, CORPUS)
 
 
-# What a file declares, and what can be wrong with it
+# The declaration of a file, and its faults
 
 T = TypeVar("T")
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -76,8 +76,10 @@ WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
     """A component, probe or the like as planning sees it, without torch; each kind adds fields of its own.
+
     `summary` is the first line of its file, `source` where it is from, and `version` that of the numbers it computes:
-    it rises with every change of them (see `plan/identity.py`). `module` is the name by which Python imports it."""
+    it rises with every change of them (see `plan/identity.py`). `module` is the name by which Python imports it.
+    """
 
     kind: ClassVar[Kind]
     name: str
@@ -97,7 +99,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class DeclarationFault:
-    """`at` is the field, or the keyword of the declaration (of its values `word`)."""
+    """A mistake in a declaration: `at` is its field, or its keyword (of whose values `word`); `notes` are ways out."""
 
     message: str
     at: str
@@ -107,6 +109,8 @@ class DeclarationFault:
 
 
 class DeclarationError(InputError):
+    """A declaration that cannot be accepted; `faults` is everything that is wrong with it."""
+
     def __init__(self, where: str, faults: tuple[DeclarationFault, ...]):
         self.faults = faults
         texts = (
@@ -137,7 +141,7 @@ class DeclaredAt(TypedDict):
 
 
 def place_of(declared: object) -> DeclaredAt:
-    """The place of a class or a function, as fields of its Declaration."""
+    """The file, module and summary of a class or a function, as fields of its Declaration."""
     module = inspect.getmodule(declared)
     names = module.__dict__ if isinstance(module, types.ModuleType) else {}
     document = inspect.cleandoc(names.get("__doc__") or getattr(declared, "__doc__", None) or "")
@@ -196,9 +200,11 @@ def declare_settings(
     faults: Callable[[type[BaseModel]], Iterable[DeclarationFault]] = lambda settings: (),
     **more: Any,
 ) -> Callable[[type[S]], type[S]]:
-    """The decorator of a settings class, which declares it as a `spec`; `more` are the other fields of `spec`. The
-    class must have the fields in `needs`, and none with a default unless `defaults` are allowed; `faults` yields
-    further ones. Raises DeclarationError with all faults."""
+    """The decorator of a settings class, which declares it as a `spec`; `more` are the other fields of `spec`.
+
+    The class must have the fields in `needs`, and none with a default unless `defaults` are allowed; `faults` yields
+    further ones. Raises DeclarationError with all faults.
+    """
 
     def declare(cls: type[S]) -> type[S]:
         kind = spec.kind

@@ -71,7 +71,9 @@ class _PutOff(types.ModuleType):
 
 def import_head(name: str, path: Path, tree: ast.Module, run: RunStatement) -> types.ModuleType:
     """Import the head of a file, whose syntax is `tree`, under a name; return the module if it is imported already.
-    `run` is given each statement of the head. If it ends the head early, or raises, the module is not kept."""
+
+    `run` is given each statement of the head. If it ends the head early, or raises, the module is not kept.
+    """
     with LOCK:
         known = sys.modules.get(name)
         if known is not None and getattr(known, "__file__", None) == str(path):

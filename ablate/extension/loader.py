@@ -101,6 +101,7 @@ def shipped(kind: Kind) -> tuple[Declaration, ...]:
 
 
 def of_distributions(kind: Kind, taken: Iterable[str]) -> list[Declaration]:
+    """Additions of other distributions whose names are not `taken`; broken ones are left out with a warning."""
     taken = set(taken)
     by_name: dict[str, Declaration] = {}
     for entry in installed(kind.group):
@@ -125,6 +126,7 @@ def of_plugins(paths: Sequence[Path], problems: Problems) -> list[Declared]:
 
 
 def without_doubles(taken: Iterable[Declaration], own: list[Declared], problems: Problems) -> list[Declared]:
+    """Of declarations with the same name the first is kept, and the others are noted."""
     paths = {spec.name: spec.path for spec in taken}
     by_name: dict[str, Declared] = {}
     for declared in own:
@@ -147,8 +149,10 @@ def things(kind: Kind, own: list[Declared], problems: Problems) -> list[Declarat
 
 
 def module_name(path: Path) -> str:
-    """The name to import a file under: its dotted name if it ships or is installed, else one made from its hash, so
-    that a changed plugin is another module."""
+    """The name to import a file under: its dotted name if it ships or is installed, else one made from its hash.
+
+    A changed plugin is thus another module, so that a notebook sees the change.
+    """
     if path.is_relative_to(PACKAGE):
         return ".".join(("ablate", *path.relative_to(PACKAGE).with_suffix("").parts))
     dotted = next((each.module for kind in KINDS for each in installed(kind.group) if each.path == path), None)
@@ -173,8 +177,10 @@ def is_complete(spec: Declaration) -> bool:
 
 
 def implementation(spec: Declaration) -> Any:
-    """Import the implementation of a declaration, and torch. An exception of the file keeps its traceback; ending the
-    process (`sys.exit()`) is an InputError."""
+    """Import the implementation of a declaration, and torch.
+
+    An exception of the file keeps its traceback; ending the process (`sys.exit()`) is an InputError.
+    """
     module = sys.modules[spec.module]
     try:
         complete(module)

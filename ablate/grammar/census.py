@@ -1,4 +1,4 @@
-"""How many blocks a grammar has after its constraints: exact if that can be counted, else an estimate.
+"""The number of blocks of a grammar after its constraints: exact if that can be counted, else an estimate.
 
 Constraints look at few fields. Derivations that agree in those are counted together, rule by rule.
 """

@@ -50,6 +50,7 @@ class Decision:
 
     @property
     def word(self) -> str:
+        """The alternative taken, as it is written."""
         return self.choice.words[self.taken]
 
 
@@ -74,7 +75,7 @@ class Subtree:
     stride: int
 
 
-Chooser = Callable[[OpenChoice], int]
+Chooser = Callable[[OpenChoice], int]  # makes a choice: returns the number of one of its alternatives
 
 
 def decide(template: Template, chooser: Chooser) -> Derived:

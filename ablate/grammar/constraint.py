@@ -89,8 +89,7 @@ def _read_condition(key: Scalar, value: Located, catalogue: Catalogue, problems:
     return Condition(address, tuple(accepted))
 
 
-NUMBERS = "numbers"
-"""Marks, among the choices of an address, that it holds numbers."""
+NUMBERS = "numbers"  # Marks, among the choices of an address, that it holds numbers
 
 
 def _is_number(word: str, choices: tuple[str, ...]) -> bool:
@@ -169,6 +168,7 @@ def _accepted(scalar: Scalar) -> str:
 
 
 def words(value: Value) -> frozenset[str]:
+    """Return the words by which a condition may name a value."""
     match value:
         case None:
             return NOTHING
@@ -200,7 +200,10 @@ NamedParts: TypeAlias = tuple[tuple[str, Node], ...]
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """If all of `when` hold, one alternative of `require` must hold in full, and `forbid` must not."""
+    """If all of `when` hold, one alternative of `require` must hold in full, and `forbid` must not.
+
+    `name` is empty if it has none.
+    """
 
     when: tuple[Condition, ...]
     require: tuple[tuple[Condition, ...], ...]
@@ -226,6 +229,7 @@ class Constraint:
 
     @property
     def let_through(self) -> str:
+        """The way to train a block that it refuses."""
         if self.name:
             return f"to train it anyway, with a warning, set constraints: {{{self.name}: warn}} in the space"
         return "to train it anyway, give the constraint a name: a space can then set constraints: {NAME: warn}"
@@ -254,6 +258,7 @@ class Refusals:
         self._judged: dict[tuple[int, WordSets], tuple[int, int]] = {}
 
     def of(self, parts: NamedParts) -> tuple[Constraint, ...]:
+        """Return the constraints that refuse the block with these named parts."""
         some = every = 0
         for place, at in enumerate(self._at(tuple(name for name, _ in parts))):
             fields = self._addresses[place][0].fields

@@ -14,10 +14,8 @@ from typing import Literal, TypeAlias
 from ablate.block.arithmetic import Expression
 from ablate.block.expression import Gain, Node, Sequence, Series, Value, walk
 
-Bound: TypeAlias = Mapping[str, int]
-"""For each name of an enclosing `let`, the number of the derivation drawn for it."""
-Scale = Literal["linear", "log"]
-"""How ordered numbers are spaced: evenly, or evenly in their logarithms."""
+Bound: TypeAlias = Mapping[str, int]  # for each name of an enclosing `let`, the number of the derivation drawn for it
+Scale = Literal["linear", "log"]  # the spacing of ordered numbers: even, or even in their logarithms
 
 
 class Template(ABC):
@@ -136,6 +134,8 @@ class SharedDraw(Template):
 
 @dataclass(frozen=True, slots=True)
 class Hole:
+    """The place of the `index`-th hole in the shape of a product."""
+
     index: int
 
 

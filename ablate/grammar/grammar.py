@@ -48,7 +48,7 @@ KEYS = ("grammar", "description", "include", "defaults", "rules", "start", "bloc
 REQUIRED = ("grammar", "defaults", "rules", "start", "blocks")
 DRAWS = 10_000
 T = TypeVar("T")
-USUAL = "transformer"
+USUAL = "transformer"  # the grammar that commands use if none is named
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ class Grammar:
 
     @property
     def count(self) -> int:
+        """The exact number of derivations, before constraints."""
         return self.derivations.count
 
     def starting(self, name: str) -> Grammar:
@@ -105,7 +106,10 @@ class Grammar:
         return (block for k in range(self.count) if not self.refusals(block := self.derive(k)))
 
     def sample(self, rng: random.Random) -> Block:
-        """Draw uniformly from the derivations that no constraint refuses; InputError after 10,000 refusals in a row."""
+        """Draw uniformly from the derivations that no constraint refuses, by rejection.
+
+        Raises InputError after 10,000 refusals in a row: the constraints then admit practically nothing.
+        """
         for _ in range(DRAWS):
             block = self.derive(rng.randrange(self.count))
             if not self.refusals(block):
@@ -162,7 +166,8 @@ def read_grammar(
 ) -> Grammar | None:
     """Read a grammar from located YAML; None if mistakes (noted in `problems`) leave nothing to work with.
 
-    `kept` has texts of included files instead of the disk's. InputError for one that cannot be read at all.
+    `kept` has the texts of the files that it includes, where these are not to be read from the disk. Raises InputError
+    for an included file that cannot be read at all.
     """
     entries = _entries(located, problems)
     if entries is None:
@@ -178,7 +183,7 @@ def read_grammar(
 def _read(
     texts: tuple[GrammarText, ...], path: Path, catalogue: Catalogue
 ) -> tuple[Grammar | None, tuple[Problem, ...]]:
-    """Cached: one process reads the same grammar many times."""
+    """Read the files of a grammar, and the mistakes in them; cached, as one process reads a grammar many times."""
     problems, entries = Problems(), texts[0].entries
     name = entries["grammar"]
     if not isinstance(name, Scalar) or not isinstance(name.value, str):

@@ -21,12 +21,9 @@ from ablate.grammar.grammar import DRAWS
 
 Made: TypeAlias = Any
 """The product of a derivation: a block, or a block with varied values around it. Samplers pass it on as it is."""
-VALUED = 0.5
-"""The share of mutations that change a value which is varied beside the grammar."""
-NEARBY = 0.1
-"""The standard deviation of the mutation of a number, as a share of all the places that it may have."""
-MET = 10
-"""How many of the derivations that were refused before one was admitted are remembered."""
+VALUED = 0.5  # the share of mutations that change a value which is varied beside the grammar
+NEARBY = 0.1  # the standard deviation of the mutation of a number, as a share of all the places that it may have
+MET = 10  # the number of derivations, refused before one was admitted, that are remembered
 
 
 class DerivationSource(Protocol):
@@ -36,12 +33,15 @@ class DerivationSource(Protocol):
     def name(self) -> str: ...
 
     @property
-    def derivations(self) -> Template: ...
+    def derivations(self) -> Template:
+        """The template of all derivations."""
 
     @property
-    def count(self) -> int: ...
+    def count(self) -> int:
+        """The number of derivations."""
 
-    def derive(self, k: int) -> Made: ...
+    def derive(self, k: int) -> Made:
+        """Return the product of the k-th derivation, from 0, admitted or not."""
 
     def refusals(self, block: Made) -> tuple[str, ...]:
         """Return why it is not admitted; empty if it is."""

@@ -37,7 +37,10 @@ INCLUDED_KEYS = ("paper", "defaults", "blocks", "presets", "constraints")
 
 @dataclass(frozen=True, slots=True)
 class GrammarText:
-    """The entries of one file by key, its `text`, the path `name` at which it is included, and its `paper` (or "")."""
+    """The entries of one file of a grammar, by key; `paper` is the paper that its blocks are from, or "".
+
+    `name` is the path at which a grammar includes it, and `text` its content, from which the entries follow.
+    """
 
     paper: str
     entries: Map[str, Located] = field(compare=False)
@@ -174,7 +177,10 @@ def read_blocks(texts: Iterable[GrammarText], reader: Reader) -> dict[str, Named
 
 
 def read_described(key: Scalar, body: Located, problems: Problems) -> tuple[str, str, Located | None]:
-    """Read the description, the source and the parts of a block; a block that is written as a list has only parts."""
+    """Read the description, the source and the parts of a block; a block that is written as a list has only parts.
+
+    If there are no parts, they are None, and the mistake is noted.
+    """
     if not isinstance(body, Mapping) or not any(word in body for word in DESCRIBED):
         return "", "", body
     note_unknown(body, DESCRIBED, problems, "a block with a description has no")
@@ -185,6 +191,7 @@ def read_described(key: Scalar, body: Located, problems: Problems) -> tuple[str,
 
 
 def read_presets(texts: Iterable[GrammarText], problems: Problems) -> dict[str, Preset]:
+    """Read the presets of a grammar and its included files; the space reads the contents of their sections."""
     presets: dict[str, Preset] = {}
     for text, key, body in _each_named("presets", texts, problems):
         if not isinstance(body, Mapping):

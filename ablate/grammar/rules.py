@@ -104,7 +104,7 @@ BETWEEN_KEYS = ("between", "points", "scale")
 SCALES: tuple[Scale, ...] = ("linear", "log")
 MOST_POINTS = 1_000
 DIGITS = 6
-LARGEST = 1e300
+LARGEST = 1e300  # the largest number that arithmetic accepts
 BETWEEN_EXAMPLE = "such as {between: [0.1, 1], points: 10, scale: linear}; scale is linear or log"
 EXACT = Context(prec=30)
 ROUNDED = Context(prec=DIGITS)
@@ -112,6 +112,8 @@ ROUNDED = Context(prec=DIGITS)
 
 @dataclass(frozen=True, slots=True)
 class Between:
+    """Distinct numbers in ascending order, and their spacing."""
+
     numbers: tuple[int | float, ...]
     scale: Scale
 
@@ -175,7 +177,10 @@ def _ends(located: Located, problems: Problems) -> tuple[Decimal, Decimal] | Non
 
 
 def read_number(located: Located, expected: str, problems: Problems) -> Decimal | None:
-    """Read a finite number of at most six significant digits; `expected` is the message for any other value."""
+    """Read a finite number of at most six significant digits; None after a mistake.
+
+    `expected` is the message for any other value.
+    """
     value = located.value if isinstance(located, Scalar) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         got = f", got {shown(located)}" if isinstance(located, Scalar) else ""
@@ -201,6 +206,7 @@ def _points(located: Located, problems: Problems) -> int | None:
 
 
 def read_scale(located: Located, problems: Problems) -> Scale | None:
+    """Read the spacing of numbers; None after a mistake."""
     scale = next((scale for scale in SCALES if isinstance(located, Scalar) and located.value == scale), None)
     if scale is None and isinstance(located, Scalar):
         problems.add_unknown(f"unknown scale {shown(located)}", located.span, located.text, SCALES, "one of")
@@ -212,8 +218,7 @@ def read_scale(located: Located, problems: Problems) -> Scale | None:
 # From rules to templates of derivations.
 
 REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)(?:\((.*)\))?")
-MOST = 10**1000
-"""The most derivations; more are a mistake: a recursion that doubles has 2^2^depth of them."""
+MOST = 10**1000  # the most derivations; more are a mistake: a recursion that doubles has 2^2^depth of them
 
 
 @dataclass
@@ -430,6 +435,7 @@ def _outermost(pair: tuple[Scalar, Scope]) -> tuple[Scalar, Scope]:
 
 
 def _split(text: str) -> list[str]:
+    """Split arguments at commas that are not inside brackets."""
     parts, depth, start = [], 0, 0
     for index, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")

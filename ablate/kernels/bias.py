@@ -22,8 +22,7 @@ Source = TypeVar("Source", bound=Callable[..., Tensor])
 BiasKind: TypeAlias = Literal["none", "shared", "head", "batch"]
 """A bias over queries and keys only, heads too, or the batch too."""
 
-ROWS = 256
-"""Queries masked at a time: small enough for a small mask, large enough for few steps."""
+ROWS = 256  # queries masked at a time: small enough for a small mask, large enough for few steps
 
 
 def summed(sources: Iterable[BiasSource], q: Tensor, k: Tensor, scale: float) -> Tensor | None:

@@ -96,6 +96,7 @@ def order(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REFU
 
 
 def preferred(needs: Needs, device_type: str) -> tuple[str, ...]:
+    """The backends for such needs, best first, whether or not they can."""
     masked = needs.mask != "none" or needs.sink
     return (PREFERRED_MASKED if masked else PREFERRED).get(device_type, ("eager",))
 
@@ -161,7 +162,7 @@ def _objection_to_flex(needs: Needs, device_type: str) -> str:
     return flex.missing()
 
 
-# Whether xformers can be used here: installed, of a version that fits this PyTorch, and with kernels that load.
+# xformers can be used if it is installed, of a version that fits this PyTorch, and its kernels load.
 #
 # Beside another CUDA or PyTorch than it was built for, xformers warns in several lines on import and refuses
 # everything, or fails. Either is said in one line, with the way out, and the next backend computes.

@@ -18,8 +18,7 @@ from ablate.kernels.mask import Mask, SeenPairs, seen_pairs
 VERSION: Final = 1
 """The version of the numbers of this backend: see `plan/versions.py`."""
 
-LogitMap: TypeAlias = Callable[[Tensor], Tensor]
-"""Maps each score separately, in float32 at least, before masking."""
+LogitMap: TypeAlias = Callable[[Tensor], Tensor]  # maps each score separately, in float32 at least, before masking
 
 
 def attend_eager(

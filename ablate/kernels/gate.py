@@ -9,12 +9,12 @@ training has it there. A row x of the output, or of a gradient, passes if
 x* is the row of float64 eager from the same rounded inputs, r the root mean square of all rows' norms, and n the size
 of the terms summed in a row, whose sum may be far smaller. u is the rounding unit of the dtype, 2⁻⁸ in bfloat16, 2⁻¹¹
 in float16, 2⁻²⁴ in float32. Products are summed in float32 (u₃₂ = 2⁻²⁴, or in the dtype if that is wider): a sum of K +
-S products is off by about √(K + S) roundings, and softmax multiplies a relative error in a score of size s by s.
-Scores have a standard deviation of 2, so s = 8 is four of them. c is FORWARD for the output, BACKWARD for gradients.
-That of the scores is a difference, in which the rounded output remains when all else cancels (one key has all the
-weight): d = u/4 for gradients, 0 for the output. Correct backends needed less than a third of this, most a tenth (CPU:
-SDPA and eager in all four dtypes, biases in the hundreds); in float32 an added error of a thousandth anywhere fails.
-With dropout, which is random, a backend only has to compute finite numbers, forward and backward.
+S products is off by about √(K + S) roundings, and softmax multiplies a relative error in a score of size s by s. Scores
+have a standard deviation of 2, so s = 8 is four of them; the batch is 1. c is FORWARD for the output, BACKWARD for
+gradients. That of the scores is a difference, in which the rounded output remains when all else cancels (one key has
+all the weight): d = u/4 for gradients, 0 for the output. Correct backends needed less than a third of this, most a
+tenth (CPU: SDPA and eager in all four dtypes, biases in the hundreds); in float32 an added error of a thousandth
+anywhere fails. With dropout, which is random, a backend only has to compute finite numbers, forward and backward.
 """
 
 from __future__ import annotations
@@ -37,13 +37,12 @@ from ablate.kernels.eager import scores
 from ablate.kernels.mask import Mask, seen_pairs
 from ablate.kernels.scale import as_given
 
-# Which backend each attention of a model will use, and why, determined without computing anything.
+# The backend that each attention of a model will use, with the reason, determined without computing anything.
 #
 # The model itself answers: build it on the meta device, where a forward pass costs neither memory nor time, and each
 # `Attend` reports what it needs. So a bias, a map or dropout of any component counts as it will in training.
 
-Inputs: TypeAlias = Tensor | tuple[Tensor, ...]
-"""The arguments of a model: tokens, or several tensors."""
+Inputs: TypeAlias = Tensor | tuple[Tensor, ...]  # the arguments of a model: tokens, or several tensors
 
 
 def explain(
@@ -86,22 +85,17 @@ def _asking(
 
 # The check of a backend against eager in float64.
 
-ROOM = 2**30
-"""Bytes that a check may use: it limits the number of heads, and then of queries at a time."""
+ROOM = 2**30  # bytes that a check may use: it limits the number of heads, and then of queries at a time
 
-COPIES = 8
-"""float64 numbers that the reference holds for each query, key and head, including its maps and gradients."""
+COPIES = 8  # float64 numbers that the reference holds for each query, key and head, including its maps and gradients
 
-FORWARD, BACKWARD = 4.0, 16.0
-"""c of the output and of gradients: several times what correct backends needed."""
+FORWARD, BACKWARD = 4.0, 16.0  # c of the output and of gradients: several times what correct backends needed
 
-SPREAD = 2.0
-"""Standard deviation of the scores, before maps and bias."""
+SPREAD = 2.0  # standard deviation of the scores, before maps and bias
 
 LARGEST = 4 * SPREAD
 
-LOST = ("CUDA error", "device-side assert")
-"""Errors after which the device is unusable for this process."""
+LOST = ("CUDA error", "device-side assert")  # errors after which the device is unusable for this process
 NO_MEMORY = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
 
 
@@ -185,10 +179,10 @@ def _note(passed: dict[str, AttentionSite], address: str, core: Attend, q: Tenso
 
 
 def check(kernel: str, site: AttentionSite) -> tuple[str, str]:
-    """Why the backend fails at `site`, empty if it passes; and the operators that it ran, if it names them.
+    """The reason why the backend fails at `site`, empty if it passes; and the operators that it ran, if it names them.
 
-    The caller's parameters, gradients and random numbers do not change. Raises when memory runs out, which says nothing
-    about the backend, and RefusedError if the device is lost.
+    The caller's parameters, gradients and random numbers do not change. Running out of memory is raised, since it says
+    nothing about the backend. RefusedError if the device is lost by the attempt.
     """
     case = _draw(site)
     operator = ""
@@ -373,6 +367,7 @@ class _Tolerance:
     d: float
 
     def exceeded(self, what: str, actual: Tensor, exact: Float[Tensor, "... N K"], size: float) -> str:
+        """The excess in words; empty if every row is close enough."""
         if not bool(actual.isfinite().all()):
             return f"{what} is not finite"
         u, a = rounding(self.site, actual.dtype)

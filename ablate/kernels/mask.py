@@ -19,8 +19,7 @@ from torch import Tensor
 
 # Constants of attention, computed once per process and shared by all layers and models that need the same ones.
 
-CONSTANTS = 2
-"""Cached constants of each kind: one for training sequences, one for evaluation sequences."""
+CONSTANTS = 2  # cached constants of each kind: one for training sequences, one for evaluation sequences
 
 Ts = TypeVarTuple("Ts")
 
@@ -34,7 +33,7 @@ def cached_constant(make: Callable[[*Ts], Tensor]) -> Callable[[*Ts], Tensor]:
 
 
 def cached_constants(tables: int) -> Callable[[Callable[[*Ts], Tensor]], Callable[[*Ts], Tensor]]:
-    """The same with this many constants."""
+    """`cached_constant`, of which the last `tables` constants are held."""
     return lambda make: _cached(make, tables)
 
 
@@ -54,11 +53,9 @@ def _cached(make: Callable[[*Ts], Tensor], tables: int) -> Callable[[*Ts], Tenso
     return shared
 
 
-TABLES = 8
-"""Cached tables: the masks of several layers, each for training and evaluation sequences."""
+TABLES = 8  # cached tables: the masks of several layers, each for training and evaluation sequences
 
-MaskKind: TypeAlias = Literal["none", "shared", "batch"]
-"""A mask over queries and keys only, or over the batch too."""
+MaskKind: TypeAlias = Literal["none", "shared", "batch"]  # a mask over queries and keys only, or over the batch too
 
 
 @dataclass(frozen=True)
@@ -80,6 +77,7 @@ class Mask(ABC):
         return None
 
     def of_one(self) -> Mask:
+        """The rule of one sequence of the batch, on which backends are tried (`gate.py`)."""
         return self
 
     @abstractmethod
@@ -148,8 +146,7 @@ class AllOf(Mask):
         return first
 
 
-MaskSource: TypeAlias = Mask | Callable[[], Mask]
-"""A mask, or a function that gives that of the pass that runs."""
+MaskSource: TypeAlias = Mask | Callable[[], Mask]  # a mask, or a function that gives that of the pass that runs
 
 
 def current(source: MaskSource | None) -> Mask | None:

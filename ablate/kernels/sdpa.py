@@ -62,12 +62,11 @@ def mask_dtype(q: Tensor) -> torch.dtype:
 #     y = softmax([s, b]) [v, 0]        = σ(log Σ_m exp(s_m) - b) softmax(s) v
 #
 # The second form suits backends that give log-sum-exps. By the first, SDPA, which does not, gets a first key [0, …, 0,
-# b / scale] with the value 0, and queries [q, 1]; where causal, also a first query, whose output is dropped.
+# b / scale] with the value 0, and queries [q, 1]; where causal, also a first query, whose output is dropped, so that
+# the others still see what they saw.
 
-PIECES = 3
-"""Channels for a sink in a narrow dtype: a sum of three numbers of 8 bits has the 24 of float32."""
-ALIGNED = 8
-"""The width of a head is a multiple of this in fused kernels on CUDA."""
+PIECES = 3  # channels for a sink in a narrow dtype: a sum of three numbers of 8 bits has the 24 of float32
+ALIGNED = 8  # the width of a head is a multiple of this in fused kernels on CUDA
 
 
 def less_the_sink(

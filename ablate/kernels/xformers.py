@@ -24,8 +24,7 @@ from ablate.kernels.scale import with_positive_scale
 VERSION: Final = 1
 """The version of the numbers of this backend: see `plan/versions.py`."""
 
-ALIGNED = 8
-"""The kernels read a bias in whole vectors: its rows must start at multiples of this many elements."""
+ALIGNED = 8  # the kernels read a bias in whole vectors: its rows must start at multiples of this many elements
 
 
 def attend_xformers(
@@ -81,8 +80,7 @@ def dispatch(
     return _asked[key]
 
 
-ANSWERS = 256
-"""Cached answers of the dispatcher."""
+ANSWERS = 256  # cached answers of the dispatcher
 
 _asked: dict[Hashable, Dispatch] = {}
 

@@ -51,12 +51,14 @@ def written_out(character: str) -> str:
 
 
 def drives_terminal(character: str) -> bool:
-    """Whether it moves the cursor, changes what is shown or turns the direction; CR and surrogates do not count."""
+    """True if a character moves the cursor, changes what is shown or turns the direction of what follows.
+
+    A carriage return and half a surrogate pair do not count: YAML reads the one as a line end and refuses the other.
+    """
     return character != "\r" and not "\ud800" <= character <= "\udfff" and _CONTROLS.match(character) is not None
 
 
-ENCODABLE = "ablate.escaped"
-"""The error handler of a stream, which writes what its encoding lacks as JSON escapes."""
+ENCODABLE = "ablate.escaped"  # the error handler of a stream, which writes what its encoding lacks as JSON escapes
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
@@ -276,7 +278,8 @@ def write_data(text: str) -> None:
 
 
 def prepare_streams() -> None:
-    """Have a stream that is not UTF-8 show escapes for characters it lacks, and a log show each line at once."""
+    """Have a stream that is not UTF-8 show escapes for characters it lacks, and not raise an error; and have a log show
+    each line when it is written."""
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
             reconfigure(errors=ENCODABLE, line_buffering=True)

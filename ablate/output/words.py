@@ -7,8 +7,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-SMOKE = "smoke"
-"""The name of profiles that try whether a space runs."""
+SMOKE = "smoke"  # the name of profiles that try whether a space runs
 
 
 def of_profile(profile: str | None) -> tuple[str, ...]:
@@ -96,8 +95,7 @@ def took(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60} s" if whole < 3600 else duration(seconds)
 
 
-SIGNS = "=.,/("
-"""Characters after which a name may be broken."""
+SIGNS = "=.,/("  # characters after which a name may be broken
 
 
 def wrapped(name: str, room: int, signs: str = SIGNS) -> list[str]:
@@ -118,12 +116,9 @@ def wrapped(name: str, room: int, signs: str = SIGNS) -> list[str]:
 # Numbers, rounded to two uncertain digits of their interval.
 
 MOST_DECIMALS = 6
-MOST_DIGITS = 15
-"""Digits that a number with an exponent may have after its first: all that float64 has."""
-MORE_DECIMALS = 2
-"""Decimals that an estimate near zero may have beyond those of its interval."""
-NEAR_ONE = 0.01
-"""A factor closer to one than this is shown with two digits of its distance from one."""
+MOST_DIGITS = 15  # digits that a number with an exponent may have after its first: all that float64 has
+MORE_DECIMALS = 2  # decimals that an estimate near zero may have beyond those of its interval
+NEAR_ONE = 0.01  # a factor closer to one than this is shown with two digits of its distance from one
 FIXED = (1e-5, 1e9)
 """Where the largest of the numbers that are shown together is not within this range, all of them have an exponent."""
 NARROW = 0.1

@@ -38,8 +38,7 @@ from ablate.space.model import ENCODER_ALONE
 from ablate.space.space import Space, place_of_block
 
 MOST_COMPARED = 4
-FACTORIAL_SEEDS = 6
-"""With fewer seeds the effects of a factorial, each with its own error, are rarely found."""
+FACTORIAL_SEEDS = 6  # with fewer seeds the effects of a factorial, each with its own error, are rarely found
 
 
 def build_plan(
@@ -51,15 +50,16 @@ def build_plan(
     read: Callable[[Space], TokenisedText] | None = None,
     known: Known = NOTHING_KNOWN,
 ) -> Plan:
-    """Build the plan of a space over a corpus, as in `Models`: see `plan_of`."""
+    """Build the plan of a space over a corpus, as in `Models`, by `plan_of`. Raises InputError where there is none."""
     return plan_of(Models(space, vocab_size, corpus, repetition, read), known)
 
 
 def plan_of(models: Models, known: Known = NOTHING_KNOWN) -> Plan:
     """Build the plan of a space from its models. Raises InputError where there is none.
 
-    Arms that are the same model, trained for as many steps, are one variant. A plan is open, without its later trials,
-    if these depend on results (see `Known`), as those of a search do: it starts with its reference alone.
+    Arms that are the same model, trained for as many steps, are one variant. A search starts with its reference alone
+    and is open: proposals join the plan as they are made. A plan whose later trials depend on the results of earlier
+    ones (see `Known`) is open too, and does not have those trials yet.
     """
     space, problems = models.space, Problems()
     layout = lay_out(models, problems)
@@ -202,6 +202,7 @@ def _tuning(variants: Sequence[Variant], models: Models) -> tuple[list[tuple[str
 
 
 def _noise(space: Space, models: Models, baseline: Variant) -> Variant | None:
+    """Return the baseline with another initialisation (A/A), to measure the noise."""
     if space.noise is None:
         return None
     setting = replace(baseline.setting, salt=1)
@@ -267,8 +268,7 @@ def _folding_notes(folded: Mapping[str, list[Fitted]]) -> Iterator[str]:
             yield f"the same model, trained once: {', '.join(names)}"
 
 
-Variants: TypeAlias = Mapping[tuple[str, str], Variant]
-"""Variants by the name of their terms and of their arm."""
+Variants: TypeAlias = Mapping[tuple[str, str], Variant]  # variants by the name of their terms and of their arm
 
 
 def _comparisons(
@@ -302,6 +302,7 @@ def _comparisons(
 
 
 def _comparison(contrast: Contrast, of: Variants, terms: str) -> Comparison | None:
+    """Turn a contrast of arms into one of variants; None where both sides are the same model."""
     before = of[terms, contrast.before].id if contrast.before else ""
     after = of[terms, contrast.after].id if contrast.after else ""
     weights: dict[str, float] = {}

@@ -1,7 +1,8 @@
 """Comparisons: which are paired by seed, which numbers can be compared at all, and which of them a claim is about.
 
-Runs of one seed share batches and the initial values of every address that both have. With another batch size, context
-or text they do not, and are not judged as paired: the difference varies as that of independent runs.
+Runs of one seed share their batches, in the same order, and the initial values of every address that both models have.
+With another batch size, context or text they do not, and are not judged as paired: their difference varies as that of
+two independent runs.
 """
 
 from __future__ import annotations
@@ -20,16 +21,14 @@ from ablate.space.variants import is_inside
 
 # Pairing by seed: the addresses at which two treatments differ so that they see other batches at one seed.
 
-TEXT = "data."
-"""The prefix of the addresses of the text."""
+TEXT = "data."  # the prefix of the addresses of the text
 UNITS = {ACCURACY: "a share of tokens", of_averaged_weights(ACCURACY): "a share of tokens", "perplexity": "per token"}
 OF_TOKENS = (
     *(NATS, of_averaged_weights(NATS), f"mean_{NATS}", "train_loss", SMOOTHED),
     *UNITS,
 )
-"""The metrics of single tokens."""
-LOSSLESS = "bytes or {bpe: 32000}"
-"""Tokenizers that give their text back, as they are written."""
+"""The metrics of single tokens; `UNITS` has the units of those that are not in nats."""
+LOSSLESS = "bytes or {bpe: 32000}"  # tokenizers that give their text back, as they are written
 
 
 def unpaired_by(before: Setting, after: Setting, models: Models) -> tuple[str, ...]:
@@ -148,7 +147,10 @@ def check_losses(variants: Sequence[Variant], baseline: Variant, models: Models,
 
 
 def check_bits(variants: Sequence[Variant], models: Models, problems: Problems) -> None:
-    """Refuse bits per byte, judged or searched for, of a tokenizer whose tokens do not say how much text they were."""
+    """Refuse bits per byte, judged or searched for, of a tokenizer whose tokens do not say how much text they were.
+
+    Claims, tuning and rungs use only metrics that are judged or searched for.
+    """
     space, search = models.space, models.space.design.search
     texts = [models.at(variant.setting.changes).data for variant in variants]
     losing = next(((variant, text) for variant, text in zip(variants, texts, strict=True) if text.loses), None)
@@ -175,10 +177,8 @@ def _differ(addresses: Sequence[str]) -> str:
 
 BY_NAME = ("baseline", "edit", "main", "interaction", "trend")
 """The kinds of comparison that a claim can be about, by the name of a variant or of an edit."""
-OF_TWO = ("baseline", "edit")
-"""The kinds of comparison that are a difference of two variants."""
-FEWEST_ROWS = 3
-"""Fewer variants have no correlation that says anything."""
+OF_TWO = ("baseline", "edit")  # the kinds of comparison that are a difference of two variants
+FEWEST_ROWS = 3  # fewer variants have no correlation that says anything
 
 
 @dataclass(frozen=True, slots=True)

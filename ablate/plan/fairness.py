@@ -1,7 +1,8 @@
 """Fairness: each block's model and training where a space declares what is to be equal.
 
-Terms match the parameters of a block to those of the baseline first, and then give it as many steps as cost as much
-as the baseline's training (`matching.py`). A comparison at untuned rates is described as one at these rates.
+Equal steps are the default of the grammar. Other terms match the parameters of a block to those of the baseline first,
+and then give it as many steps as cost as much as the baseline's training (`matching.py`). A learning rate that suits
+one block rarely suits all others, so a comparison at untuned rates is described as one of blocks at these rates.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ WORDS: Mapping[str, str] = {
     "flops": "training FLOPs",
     "wallclock": "wall-clock time of all steps",
 }
-RATE_FACTOR = 3
-"""The factor from the present rate to the least and the largest that a note proposes to try."""
+"""The quantity that is equal under each budget."""
+RATE_FACTOR = 3  # the factor from the present rate to the least and the largest that a note proposes to try
 
 
 def budget_declared(space: Space, terms: str) -> bool:
@@ -125,6 +126,7 @@ def _rates_to_try(rates: Mapping[str, Sequence[float]], space: Space) -> str:
 # Checks of `fair` across sections of a space: whether it fits the design, the recipe and the seeds.
 
 RESIZED = {WIDTH: ("model.width", "model.heads"), DEPTH: ("model.layers",), HIDDEN: ()}
+"""The addresses of the sizes that a match changes."""
 UNTIMED = ("recipe.batch", "recipe.batch_ramp", "recipe.dtype", "recipe.optimizer", "data.")
 """Addresses whose effect on seconds per step is not measured."""
 TIMED = "seconds per step are measured with the batch, precision, optimiser and text of the space"
@@ -173,6 +175,7 @@ def _contradicted(change: Change, fair: Fair) -> str | None:
 
 
 def _tuned_instead(change: Change, fair: Fair) -> str | None:
+    """Return the reason if a tuned field would replace the value of a change, else None."""
     for tuned_field in fair.tune.fields if isinstance(fair.tune, Tune) else ():
         tuned = ".".join(tuned_field.path)
         if tuned and is_inside(change.address, tuned):
@@ -234,7 +237,10 @@ class FairnessResult:
 
 
 def fit(arms: Sequence[DesignArm], models: Models, known: Known, problems: Problems) -> FairnessResult:
-    """Fit every arm to every set of terms, the baseline at the space's sizes and steps; failures go to `problems`."""
+    """Fit every arm to every set of terms; the baseline has the sizes and steps of the space under all of them.
+
+    Arms that cannot be matched are reported in `problems`.
+    """
     space = models.space
     check_fair(space, problems)
     fitting = _Fitting(models, known, problems)
@@ -260,6 +266,7 @@ class _Fitting:
     _baselines: dict[Changes, Training] = field(default_factory=dict)
 
     def _beside(self, arm: DesignArm) -> DesignArm:
+        """Return the baseline that an arm is compared with: that of its size."""
         space = self.models.space
         baseline = arm_of(space, space.judge.against)
         changes = dict(baseline.changes) | dict(arm.size)

@@ -1,8 +1,9 @@
 """Identity: which trials have the same numbers, and which variants of a plan are the same treatment.
 
 A trial's identity is the hash of everything that decides its numbers, and of nothing else: layers in normal form with
-arithmetic evaluated, recipe, measures, fingerprint of the corpus, seed, threads, and versions of code (`versions.py`).
-Names, notes, folders, the order of keys and source text do not enter.
+arithmetic evaluated, recipe, measures, fingerprint of the corpus, seed, threads, and the versions of the code that the
+trial uses (`versions.py`). Names, notes, folders, the order of keys and source text do not enter, so that a probe that
+is not used, or a better name in the code, retrains nothing.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ def _measured(trial: Trial) -> Canonical:
 
 
 def computed(architecture: Architecture, catalogue: Catalogue) -> str:
+    """Hash a model by what it computes, and by the versions of the code that computes it."""
     return digest([model_identity(architecture, catalogue), model_versions(architecture, catalogue)], 64)
 
 

@@ -35,7 +35,10 @@ UNCHANGED = "unchanged"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
-    """The nearest size of a block: its `parameters` against those `wanted`; `what` describes the change of size."""
+    """The nearest size of a block: its `parameters` against those `wanted`, `within` the tolerance or not.
+
+    `what` describes the change of size.
+    """
 
     block: Block
     setting: Setting
@@ -46,6 +49,7 @@ class Matched:
 
     @property
     def off(self) -> float:
+        """The relative error in parameters."""
         return self.parameters / self.wanted - 1
 
 
@@ -165,6 +169,8 @@ def _units(node: Node, width: int) -> float:
 
 
 def _with_hidden(block: Block, units: int, first: float, width: int, models: Models) -> Block:
+    """Return the block with its first MLP `units` wide, and the others in proportion."""
+
     def change(node: Node) -> Node:
         if not has_hidden(node):
             return node
@@ -208,10 +214,12 @@ class Training:
 
     @property
     def tokens(self) -> int:
+        """Tokens per step."""
         return self.batch * self.context
 
     @property
     def flops(self) -> int:
+        """Training FLOPs per step."""
         return self.cost.training_flops * self.batch
 
     def sequences(self, steps: int) -> int:
@@ -229,6 +237,7 @@ class Training:
 
 
 def steps_for(budget: BudgetKind, here: Training, baseline: Training) -> StepBudget:
+    """Return the steps at which a model's training costs as much as the baseline's."""
     steps = baseline.steps
     if budget == "tokens" and (here.tokens, here.ramp) != (baseline.tokens, baseline.ramp):
         fair = here.steps_at(here.tokens, baseline.total(baseline.tokens))

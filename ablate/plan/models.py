@@ -39,8 +39,7 @@ from ablate.space.variants import Changes, Override, with_value
 
 # Tuned values: those of a setting, applied to the recipe and to the block.
 
-Tuned: TypeAlias = tuple[tuple[str, Plain], ...]
-"""Values by the names of their fields in `fair.tune`."""
+Tuned: TypeAlias = tuple[tuple[str, Plain], ...]  # values by the names of their fields in `fair.tune`
 
 
 def fields_of(tune: Tune, block: Block, recipe: Recipe, catalogue: Catalogue) -> tuple[TunedField, ...]:
@@ -113,8 +112,7 @@ def _values_by_field(space: Space, tuned: Tuned) -> Iterator[tuple[TunedField, P
 # A component declares that it `leaks` if it shows a query later tokens in a causal model. Of a list of masks a query
 # sees what all of them show.
 
-MASK_SLOT: Final = "mask"
-"""The slot of which a list shows what all of it shows."""
+MASK_SLOT: Final = "mask"  # the slot of which a list shows what all of it shows
 
 
 def check_hides_the_future(block: Block, catalogue: Catalogue) -> None:

@@ -25,13 +25,13 @@ from ablate.space.space import Space
 # Choices: wide margins, metrics of time, narrow layers, missing positions, and defaults that decide what a model is.
 
 WIDE = 0.1
-"""A margin above this share of a metric's range (ln V nats, 8 bits per byte, 1 of a correlation) is warned about."""
+"""A margin above this share of a metric's range is warned about: of the loss of a uniform guess (ln V nats for V
+tokens, 8 bits per byte), and of 1 for correlations between 0 and 1.
+"""
 BITS_OF_A_BYTE = 8.0
-DOUBLED = 2.0
-"""On the log scale a margin of this factor or more is warned about."""
+DOUBLED = 2.0  # on the log scale a margin of this factor or more is warned about
 LOSSES = (NATS, BITS)
-PLACING = ("position", "bias")
-"""Slots whose components encode a token's position; attention is a part that has them."""
+PLACING = ("position", "bias")  # slots whose components encode a token's position; attention is a part that has them
 
 
 def choice_notes(variants: Sequence[Variant], models: Models) -> Iterator[str]:
@@ -76,6 +76,7 @@ def _by_variant(lead: str, texts: Map[str, str]) -> Iterator[str]:
 
 
 def _rates(variant: Variant, models: Models) -> str:
+    """Return the rates of a recipe, in words; empty where all parameters have one."""
     space, recipe = models.at(variant.setting.changes), models.recipe(variant.setting)
     settings = space.grammar.catalogue.of_kind(OptimizerSpec)[recipe.optimizer.name].read(recipe.optimizer.settings)
     if not isinstance(settings, Settings):
@@ -111,7 +112,10 @@ def _first_key(space: Space, *keys: str) -> Span:
 
 
 def _wide_margin(name: str, judged: Judged, guess: float, at_most: float | None) -> Iterator[str]:
-    """`guess` is the loss in nats of a uniform guess, `at_most` the upper bound of the metric."""
+    """Warn about a margin that makes nearly everything equivalent.
+
+    `guess` is the loss in nats of a uniform guess, `at_most` the upper bound of the metric.
+    """
     margin = judged.margin
     if margin == "none":
         return

@@ -55,10 +55,10 @@ HeldOut: TypeAlias = Literal["tuning", "verdict"]
 class Trial:
     """One training run. Executing it needs no other input.
 
-    `id` and `conditions` are hashes (`plan/identity.py`). `seed` decides batches, evaluation windows and
-    initialisation, `salt` the initialisation alone. `threads` is pinned on CPU. `corpus` is the fingerprint of the
-    token streams, and `folder` the start of relative corpus paths (not hashed). `split` is `tuning` where its numbers
-    are used for a choice, else `verdict`.
+    `id` is the hash of what decides its numbers, `conditions` that of what it shares with trials of other blocks and
+    seeds (`plan/identity.py`). `seed` decides batches, evaluation windows and initialisation, `salt` the initialisation
+    alone. `threads` is pinned on CPU. `corpus` is the fingerprint of the token streams, and `folder` the start of
+    relative corpus paths (not hashed). `split` is `tuning` where its numbers are used for a choice, else `verdict`.
     """
 
     id: str
@@ -94,8 +94,9 @@ FORECAST_DEFINITIONS: dict[str, str] = {
 """The numbers of a forecast, with their definitions."""
 FORECAST_KINDS = ("decoder", "encoder", "encoder_decoder", "vit", "mlp")
 THEORY = 5
-"""The version of the theory, kept with a forecast: raised by a change of any number, and another's is not reused.
-Version 1 was kept without it, and without intervals.
+"""The version of the theory, kept with a forecast; one that another version made is not reused in other plans.
+
+It is raised by a change of any number of some forecast. Version 1 was kept without it, and without intervals.
 """
 Interval: TypeAlias = tuple[float, float]
 """The ends of an interval about a forecast, within which 95 % of networks of its width lie."""
@@ -118,8 +119,9 @@ reading to that behind the last layer."""
 class ForecastStream:
     """The residual stream behind `layer` (0: in front of the first), and the gradient there.
 
-    `size` is the root mean square over channels and tokens, `cosine` the mean cosine of two tokens of one sequence,
-    `gradient` its root mean square over that behind the last layer. Intervals are in the same units; None in old plans.
+    `size` is its root mean square over channels and tokens, `cosine` the mean cosine of two tokens of one sequence, and
+    `gradient` the root mean square of the gradient over that behind the last layer. Intervals are in the same units;
+    None in a plan that was kept without them.
     """
 
     layer: int
@@ -158,6 +160,7 @@ class Forecast:
 
     @property
     def growth_interval(self) -> Interval | None:
+        """The interval of the growth, which varies as the size behind the last layer does."""
         if not self.streams or self.growth is None or (ends := self.streams[-1].size_interval) is None:
             return None
         size = self.streams[-1].size
@@ -182,20 +185,20 @@ class Forecast:
 
 # Variants, comparisons, factorials, ladders, proposals, and the plan that has them.
 
-DEFAULTS = "model: "
-"""How the note of a plan begins that lists what the grammar sets around the blocks."""
+DEFAULTS = "model: "  # the beginning of the note that lists what the grammar sets around the blocks
 TERMS, RATES, IN_FORCE = "equal terms", "rates", "in force"
 """The beginnings of notes on equal terms without a tuned rate, several rates, and settings as they act on a model."""
-INFORMATION = (DEFAULTS, TERMS, RATES, IN_FORCE)
+INFORMATION = (DEFAULTS, TERMS, RATES, IN_FORCE)  # the beginnings of notes that are information, not warnings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
     """One distinct block under one set of terms. `names` are all the names that led to it; the first is the one shown.
 
-    `edits` name those applied to the design's start. `parameters`, `flops` of a forward pass over one sequence, and
-    those `spared` in training (see `Cost`), are of its `setting`. `terms` name its terms of fairness; none where the
-    space has one set. `breaks` are the tolerated constraints that it breaks, each with name and reason.
+    `edits` name those applied to the design's start. `parameters` (trained), `flops` of the matrix products in a
+    forward pass over one sequence, and those `spared` in training (see `Cost`), are of its `setting`. `terms` name its
+    terms of fairness; none where the space has one set. `breaks` are the tolerated constraints that it breaks, each
+    with name and reason.
     """
 
     id: str

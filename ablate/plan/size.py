@@ -1,10 +1,12 @@
 """Size: the parameters and FLOPs of a model in closed form, from what each component declares, without torch.
 
 A test compares the counts with those of `compiler/compile.py` on the meta device. Blocks that predict tokens further
-ahead (`model.ahead`) are counted as training runs them: an evaluation takes fewer FLOPs.
+ahead (`model.ahead`), and their share of the final norm and the head, are counted as training runs them: an evaluation
+takes fewer FLOPs.
 
-While a layer's cost is computed, each part and weight reports its width, and each field that reads an earlier value
-which one and how wide. A block that reads what does not stand yet, or of another width, is refused without a model.
+While a layer's cost is computed, each part and weight reports the width of its output, and each field that reads an
+earlier value reports which one, and how wide it must be. A block that reads what does not stand yet, or is of another
+width, is refused without building a model.
 """
 
 from __future__ import annotations
@@ -81,7 +83,10 @@ def block_costs(
 def ahead_costs(
     architecture: Architecture, catalogue: Catalogue, standing: ValuesStanding | None = None
 ) -> Iterator[tuple[str, Cost]]:
-    """Yield the last layer's part costs once for each block that predicts further ahead: training's FLOPs alone."""
+    """Yield the cost of each part of the blocks that predict tokens further ahead: the last layer's, once for each.
+
+    They run in training alone, so these FLOPs are none of an evaluation's.
+    """
     last = architecture.sizes.n_layers
     for token in architecture.tokens_ahead():
         costs = block_costs(architecture.block, architecture.sizes, catalogue, last, standing)
@@ -282,11 +287,13 @@ Width = int | str
 """Units, or `tokens` for the numbers of the tokens, or `source` for a signal at the places of the source."""
 SOURCE: Final = "source"
 FIRST_COMPUTES: Final = ", or not in this layer: {where: {layers: first, use: …, otherwise: {from: …}}}"
-"""How a block is written whose first layer computes values that the others read."""
+"""The way to write a block whose first layer computes values that the others read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ValueRequest:
+    """A value that the field at `path` reads, and the width that it needs."""
+
     path: Path
     address: ValueAddress
     width: Width

@@ -24,8 +24,7 @@ from ablate.space.fair import Match, Plain, Tune, TunedField, text_of
 from ablate.space.judge import Judged
 from ablate.space.space import Space
 
-FIRST_SEED = 1_000_000
-"""Tuning seeds count from here, away from those of the verdict."""
+FIRST_SEED = 1_000_000  # tuning seeds count from here, away from those of the verdict
 
 
 class TunedTrialEnd(TypedDict):
@@ -236,6 +235,7 @@ class _TuningCheck:
     def _undone(
         self, variant: Variant, tuned: Variant, field: TunedField, place: Span
     ) -> Iterator[tuple[str, Span, str]]:
+        """Yield each term that a setting would undo, as a message, its place and the way out."""
         told, terms = _setting_text(tuned.setting.tuned), self._models.space.fair.terms
         under = [terms[name] for name in variant.terms or terms]
         budgets = {condition.budget for condition in under}

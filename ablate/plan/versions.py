@@ -65,8 +65,7 @@ these import (`signal/`, say) belong to each importer.
 """
 KERNELS = tuple(name for name in SHARED if name.startswith("kernel"))
 """Parts used by a trial whose model has a component that uses kernels. The device decides which backend computes it."""
-OF_OBJECTIVE = ("pairs", "records")
-"""Parts used by a trial whose objective reads such data."""
+OF_OBJECTIVE = ("pairs", "records")  # parts used by a trial whose objective reads such data
 ALWAYS = tuple(name for name in SHARED if name not in (*KERNELS, *OF_OBJECTIVE))
 
 
@@ -108,6 +107,7 @@ def version_of(spec: Declaration) -> Version:
 
 @functools.cache
 def declared_version(path: Path) -> int:
+    """Return the `VERSION` of a shared part, read from its text without an import."""
     match = re.search(r"^VERSION: Final = (\d+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     if match is None:
         raise LookupError(f"{path} declares no VERSION")

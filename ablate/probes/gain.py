@@ -6,7 +6,8 @@
     gain_ratio = mean_c β_c / α_c                             if a part trains a gain β and a skip α
 
 Read at the address of the gain, the ratio at that of the part that holds both; in every measured step, before the
-update. Gains that are not trained are not read; `gain_by_head` reads those of single heads.
+update. Gains that are not trained are not read; `gain_by_head` reads those of single heads. For a matrix W = α W_0 + β
+ΔW the ratio says how far it has moved from its start.
 
     Bachlechner et al. 2020 (ReZero), arXiv:2003.04887; Touvron et al. 2021 (LayerScale), arXiv:2103.17239;
     He & Hofmann 2024, arXiv:2311.01906: the ratio in Fig. 4, 16, 21 and 22, the sd over heads in Fig. 17 to 19

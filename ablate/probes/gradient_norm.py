@@ -3,7 +3,8 @@
     |g_part|_2 = sqrt(Σ (∂L/∂θ)²)        over the part's own parameters θ, before clipping
 
 A part here is a module with parameters of its own (`layers.3.attention.query`); a parameter shared by two parts counts
-for the first. The whole model's norm, which training always reports, is at the empty address.
+for the first. The squares of all parts sum to that of the whole model's norm, which training always reports, at the
+empty address.
 
     Pascanu et al. 2013, arXiv:1211.5063
 """

@@ -17,8 +17,7 @@ from typing import Final
 
 from ablate.probes.declare import implements, metric, probe
 
-MOST: Final = 1 << 16
-"""The most entries that are sorted."""
+MOST: Final = 1 << 16  # the most entries that are sorted
 
 SOURCE: Final = "Kedia et al. 2024, App. L, arXiv:2403.09635"
 

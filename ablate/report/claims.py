@@ -92,8 +92,7 @@ def _correlated(seen: Correlation, claimed: int) -> str:
 
 # The date of a claim in words: before or after its results, and what has changed since.
 
-MOST_ON_A_SCREEN = 4
-"""The page, JSON and SQL have all."""
+MOST_ON_A_SCREEN = 4  # the most changes that a sentence lists; the page, JSON and SQL have all
 ID_DIGITS = 8
 
 

@@ -18,6 +18,7 @@ Ends: TypeAlias = tuple[str, ...]
 
 
 def ends(effect: Effect) -> Ends:
+    """Return the identity of a comparison of two variants, or of a factorial, among those of its kind."""
     if effect.before and effect.after:
         return effect.kind, effect.before, effect.after
     return effect.kind, effect.terms, effect.change
@@ -58,11 +59,9 @@ def subject(effect: Effect, summary: Summary) -> str:
 
 # A ladder: the training compute that a treatment saves, size by size, and at the next size.
 
-LAWS = {"power": "a·C^-b", "saturating": "E + a·C^-b"}
-"""The law of a loss over training compute C."""
+LAWS = {"power": "a·C^-b", "saturating": "E + a·C^-b"}  # the law of a loss over training compute C
 SIZE_HEADING = ("size", "training FLOPs", "loss of the baseline", "loss", "speed-up", "n")
-FEW_TENFOLDS = 1.0
-"""A ladder over less than this many powers of ten in compute says little beyond it."""
+FEW_TENFOLDS = 1.0  # a ladder over less than this many powers of ten in compute says little beyond it
 
 
 def size_statements(summary: Summary) -> Iterator[Statement]:

@@ -21,8 +21,7 @@ class StyledText:
     tone: Tone = "plain"
 
 
-Words: TypeAlias = str | tuple[StyledText, ...]
-"""A text, or several parts that differ in tone."""
+Words: TypeAlias = str | tuple[StyledText, ...]  # a text, or several parts that differ in tone
 
 
 def plain(words: Words) -> str:

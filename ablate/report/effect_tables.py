@@ -46,7 +46,7 @@ TESTS = {
 
 
 def interval_kind(summary: Summary) -> str:
-    """`adjusted` if the intervals agree with verdicts, else their unadjusted confidence."""
+    """Return `adjusted` if the intervals agree with verdicts, else their unadjusted confidence."""
     adjusted = any(effect.adjusted_low is not None for effect in summary.effects)
     return ADJUSTED if adjusted else f"{100 * summary.confidence:.4g} %"
 
@@ -111,6 +111,7 @@ def cells(names: Sequence[str], effect: Effect) -> tuple[str, ...]:
 
 
 def columns(names: Sequence[str], summary: Summary, **lines: int) -> tuple[Column, ...]:
+    """Return these columns for a table of groups; `lines` gives the line of a column where space is tight."""
     return tuple(
         Column(heading, CELL_KINDS.get(name, "text"), lines.get(name, 0), roomy=name == "unadjusted")
         for name, heading in zip(names, headings(names, summary), strict=True)
@@ -127,6 +128,7 @@ def words(names: Sequence[str], effect: Effect) -> tuple[Words, ...]:
 
 
 def beside(effects: Iterable[Effect]) -> tuple[str, ...]:
+    """Return the column of unadjusted intervals, if any is shown beside an adjusted one."""
     return ("unadjusted",) if any(wording.single(effect) for effect in effects) else ()
 
 
@@ -136,11 +138,9 @@ def faint(text: str) -> Words:
 
 # Tables of effects in groups: of edits, of a factorial, and its analysis of variance.
 
-WIDE = 100
-"""Width of a screen, in columns, from which the cells of these tables stand side by side."""
+WIDE = 100  # width of a screen, in columns, from which the cells of these tables stand side by side
 
-GROUPS = "groups"
-"""The design in which all variants are compared with all others."""
+GROUPS = "groups"  # the design in which all variants are compared with all others
 EDITS = {
     "path": "each against the step before it",
     "leave_one_out": "each as the whole against the whole without it",
@@ -248,6 +248,7 @@ def _diverged_of(effect: Effect) -> str:
 
 
 def anova_row(line: Anova) -> tuple[str, str, str, str, str]:
+    """Return term, sum of squares, degrees of freedom, F or U, and p as texts."""
     squares = "" if line.sum_of_squares is None else significant(line.sum_of_squares)
     df = "" if line.df is None else str(line.df)
     return line.term, squares, df, anova_statistic(line), chance(line.p)

@@ -9,11 +9,9 @@ from math import isfinite, isnan
 from ablate.output.words import listed
 from ablate.plan.plan import FORECAST_DEFINITIONS, Interval, Plan
 
-NUMBER = re.compile(r"\d[\d.,e+-]*\d|\d")
-"""A number in the sentence of a danger, such as 7, 0.9993, 1,200 or 4.6e+08."""
+NUMBER = re.compile(r"\d[\d.,e+-]*\d|\d")  # a number in the sentence of a danger, such as 7, 0.9993, 1,200 or 4.6e+08
 GAP = "…"
-MOST = 0.5
-"""An interval that is wider than this share of its number is written as a factor."""
+MOST = 0.5  # an interval that is wider than this share of its number is written as a factor
 WITHIN = (
     "± after a forecast, ×÷ where it is wide, or the two ends of a cosine's: 95 % of networks of this width lie "
     "within: twice the standard deviation that drawing weights makes, to first order in 1/d, and that forecasts of "
@@ -54,7 +52,10 @@ def with_interval(value: float | None, ends: Interval | None, *, relative: bool,
 
 
 def warnings(plan: Plan) -> Iterator[str]:
-    """Yield the dangers of variants and the reasons for no forecast, each once; … stands for numbers by variant."""
+    """Yield the dangers that variants are in, and why others are not forecast; each text once, with its variants.
+
+    Where the same danger has other numbers from variant to variant, these stand behind its name, and … in the text.
+    """
     forecasts = dict(plan.forecasts)
     in_danger: dict[str, list[tuple[str, str]]] = {}
     refused: dict[str, list[str]] = {}

@@ -9,11 +9,13 @@ from ablate.output.escape import for_html as escape
 from ablate.report import document as doc
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+"""A browser loads nothing for a page."""
 
 ON_PAPER = '<p class="paper dim">Folded sections are printed only if they were opened before.</p>'
 
 
 def render(document: doc.ReportDocument) -> str:
+    """Return the whole file, with a list of its sections above the first. The same document gives the same text."""
     shown = escape(document.title)
     about = escape(" · ".join(document.about))
     return (

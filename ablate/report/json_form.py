@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 def to_json(summary: Summary, definitions: Mapping[str, str] | None = None, mixed: Sequence[str] = ()) -> str:
-    """`before` and `after` tie effects to arms. `mixed` are the versions in which its trials differ, in lines."""
+    """Return a summary with every arm, effect and definition; `before` and `after` tie effects to arms.
+
+    `mixed` are the versions in which its trials differ, in lines.
+    """
     return dump(document(summary, definitions, mixed))
 
 
@@ -67,10 +70,12 @@ def plan_to_json(
     epochs: Sequence[Epochs] = (),
     mixed: Sequence[str] = (),
 ) -> str:
-    """A plan's variants, comparisons and trials; the rest as in `screens.plan.plan_screen`.
+    """Return a plan's variants, comparisons and trials; the rest as in `screens.plan.plan_screen`.
 
-    A refused `forecast` has only the reason. `kernels` are the attention backends that each variant tries, by its id,
-    `alike` the lines on variants that start alike; None leaves either out.
+    `claims` are the power of each claim, `stamps` when each was made, and `epochs` how much of the text the training of
+    each kind of trial reads. A `forecast` is defined in `plan/plan.py`; a refused one has only the reason. `kernels`
+    are the attention backends that each variant tries, by its id, `alike` the lines on variants that start alike; None
+    leaves either out.
     """
     forecasts = dict(plan.forecasts)
     ladders = [{"terms": terms} | asdict(ladder) for terms, ladder in plan.ladders]
@@ -160,6 +165,7 @@ def _finite(value: JsonValue) -> JsonValue:
 
 
 def render(document: doc.ReportDocument) -> dict[str, JsonValue]:
+    """Return the content as objects, lists and texts; the same document gives the same content."""
     return {"title": document.title, "about": list(document.about), "parts": _parts(document.parts)}
 
 

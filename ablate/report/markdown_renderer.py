@@ -14,6 +14,7 @@ LEVELS = 6
 
 
 def render(document: doc.ReportDocument) -> str:
+    """Return the text; the same document gives the same text."""
     head = f"# {for_markdown(document.title, ' ')}\n\n{' · '.join(map(written, document.about))}\n"
     return "\n".join([head, *_parts(document.parts, 2)]).rstrip("\n") + "\n"
 

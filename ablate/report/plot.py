@@ -66,10 +66,8 @@ def fill(figure: Figure, plot: Plot, heights: Sequence[float]) -> tuple[list[Axe
     return panels[: len(plot.draw)], panels[len(plot.draw) - 1]
 
 
-SERIES = 6
-"""Number of lines of a plot with a colour of their own."""
-SHADES = 8
-"""From the lowest to the highest."""
+SERIES = 6  # number of lines of a plot with a colour of their own
+SHADES = 8  # the number of shades of a heat map, from the lowest to the highest
 INK: Mapping[str, str] = {
     "ink": "#010101",
     "faint": "#020202",
@@ -85,10 +83,8 @@ INK: Mapping[str, str] = {
     **{f"shade{k}": f"#2{k}2{k}2{k}" for k in range(SHADES)},
 }
 """Placeholder colours, which are replaced by the page's colour of that name (`var(--front)`)."""
-WIDTH, HEIGHT = 5.4, 4.2
-"""Inches."""
-LONG = 36
-"""Length of a name, in characters, beyond which a legend as wide as `WIDTH` has one column."""
+WIDTH, HEIGHT = 5.4, 4.2  # Inches
+LONG = 36  # length of a name, in characters, beyond which a legend as wide as `WIDTH` has one column
 SETTINGS: Mapping[RcKeyType, object] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "ablate",
@@ -149,6 +145,7 @@ def svg_of(plot: Plot, width: float = WIDTH) -> str:
 
 
 def _within(svg: str, name: str, about: str) -> str:
+    """Return the element alone: no declaration, no fixed size, ids and colours of the page."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     opening, rest = svg.split(">", 1)

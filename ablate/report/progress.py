@@ -22,8 +22,7 @@ from ablate.output import words
 from ablate.output.terminal import Text
 from ablate.train.events import GOES_ON
 
-BETWEEN_LINES = 10.0
-"""Seconds between overall lines where nothing can be redrawn."""
+BETWEEN_LINES = 10.0  # seconds between overall lines where nothing can be redrawn
 
 
 @dataclass(slots=True)
@@ -83,7 +82,7 @@ class Progress:
         self._print_overall()
 
     def ended(self, trial_id: str, outcome_kind: str, step: int) -> None:
-        """`outcome_kind` is `finished`, `diverged`, …; the trial may resume later."""
+        """Record that a trial ended (`finished`, `diverged`, …) after `step` steps; it may resume later."""
         with self._lock:
             now, done = self._clock(), outcome_kind not in GOES_ON
             line = self._running.pop(trial_id, None)
@@ -162,11 +161,11 @@ class Progress:
 
 # An estimate of the time left in a run, from what has been measured in it. Pure: the clock is passed in.
 #
-# A trial takes its start-up plus steps times the pace (seconds per step between its first and last report).
-# Remaining trials are then assigned to the workers in order, as the executor does.
+# A trial takes its start-up plus steps times the pace (seconds per step between its first and last report). Start-up is
+# measured from trials that have ended or reported a step. Remaining trials are then assigned to the workers in order,
+# each to the first that is free, as the executor does.
 
-EVIDENCE = 2.0
-"""Seconds of training that must have been measured before any estimate is given: first steps are slow."""
+EVIDENCE = 2.0  # seconds of training that must have been measured before any estimate is given: first steps are slow
 
 
 @dataclass(slots=True)

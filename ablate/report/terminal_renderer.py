@@ -41,16 +41,13 @@ STYLES: Mapping[doc.Tone, str] = {
 
 MARKS = {"plain": "•", "beware": "!", "unequal": "≠", "power": "~", "remarks": "·"}
 
-ROOMY = 128
-"""Width in columns from which space is not tight."""
+ROOMY = 128  # width in columns from which space is not tight
 
-UNBOUNDED = 1_000
-"""Width in columns of a screen on which everything fits side by side."""
+UNBOUNDED = 1_000  # width in columns of a screen on which everything fits side by side
 
 GAP = 2
 
-SHORTEST_METRIC = 5
-"""Characters that the name of a metric keeps, however narrow the screen."""
+SHORTEST_METRIC = 5  # characters that the name of a metric keeps, however narrow the screen
 
 
 @dataclass(frozen=True)
@@ -67,6 +64,8 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
+    """The parts of a report on one terminal; an empty line follows each except a paragraph."""
+
     console: Console
     options: ConsoleOptions
 
@@ -206,7 +205,7 @@ def _verdict_grid(grid: doc.VerdictGrid) -> Table:
 
 
 def _add_group(table: Table, name: str, counts: str, rows: Sequence[Sequence[str | Text]], room: int) -> None:
-    """The name runs down the first column beside the rows, with its counts below."""
+    """Add rows that share a name: it runs down the first column beside them, with its counts below."""
     label = [Text(line, style="bold") for line in wrapped(name, room)] + [Text(counts, style="dim")] * bool(counts)
     if table.row_count:
         table.add_row()
@@ -219,7 +218,10 @@ def _add_group(table: Table, name: str, counts: str, rows: Sequence[Sequence[str
 
 
 def _grouped(grouped: doc.GroupedTable, width: int, *, wide: bool) -> Table:
-    """A table of groups for `width` columns; from 70 columns on, no word of a verdict is broken or cut off."""
+    """Return a table of groups on a screen of `width` columns: where they are too few, names of metrics are wrapped.
+
+    So from 70 columns on, no word of a verdict is broken or cut off.
+    """
     room, shown = (grouped.room[0], grouped) if wide else (grouped.room[1], _stacked(grouped))
     first, *columns = shown.columns
     cells = list(zip(*(row for group in shown.groups for row in group.rows), strict=True)) or [()] * len(columns)

@@ -13,8 +13,7 @@ from ablate.plan.plan import Plan
 from ablate.space.metrics import DIRECTIONS
 from ablate.verdict.summary import Arm, Effect, Level, Metric, Summary
 
-LITTLE = 0.01
-"""A standard deviation of logarithms below which two decimals of its factor would show nothing."""
+LITTLE = 0.01  # a standard deviation of logarithms below which two decimals of its factor would show nothing
 
 
 def level(value: Level | None, metric: Metric) -> str:

@@ -458,8 +458,9 @@ class _Asking:
     ) -> EarlierVerdict | None:
         """The earlier finding of a comparison that stands, with the note of the judgement that made it first.
 
-        A difference stands until a later judgement contradicts it, an equivalence only for the margin declared then.
-        Findings at a lower confidence than that of now do not stand.
+        A difference stands until a later judgement contradicts it, an equivalence only for the margin declared then:
+        judgements under another margin neither confirm nor contradict it. Findings at a lower confidence than that of
+        now do not stand.
         """
         alpha = (1 - self.rules.confidence) * (1 + 1e-9)
         tested = [each for each in past if each.tested and each.question["alpha"] <= alpha]
@@ -502,7 +503,8 @@ class _Asking:
 
 
 Judged: TypeAlias = tuple[Unit, int, kept.Basis]
-"""One judgement of a comparison; two may have one number where a bundle was loaded."""
+"""A judgement of a comparison: which one, and at which seeds or looks, whichever of metrics that are functions of one
+another it was on; two may have one number where a bundle was loaded."""
 
 
 def _seen(past: EarlierJudgement) -> kept.Basis:

@@ -1,6 +1,7 @@
 """Earlier runs: what was asked, as a results folder stores it, and asked again: reported, resumed, or tried again.
 
-They need none of the author's files, except for plans of earlier versions; a changed file is told.
+None of the author's files is needed, except for plans of earlier versions, which kept none: their spaces are read where
+they were. A file that is there and has changed is told.
 """
 
 from __future__ import annotations
@@ -43,14 +44,15 @@ if TYPE_CHECKING:
     from ablate.store.snapshot import Growing, TrialStatus
 
 PAGES = "pages"
-APART = "trials"
-"""The key of a resolved space that tells its plan from one of the same words, but with other trials."""
+APART = "trials"  # the key of a resolved space that tells its plan from one of the same words, but with other trials
 ID_DIGITS = 8
 KEYS_TOLD = 4
 
 
 @dataclass(frozen=True, slots=True)
 class KeptSpace:
+    """A space as it was run, its plugins, and its known texts; `changed` says which files have changed since."""
+
     space: Space
     plugins: tuple[Path, ...]
     texts: KnownTexts | None = None
@@ -60,7 +62,7 @@ class KeptSpace:
 def files_of(planned: Planned, name: str) -> dict[str, bytes]:
     """The files that decide a plan, by role and portable name: `space/spaces/tiny.yaml`; its space is at `name`.
 
-    A `grammar` is the user's own, `shipped` one of ablate's; plugins are numbered.
+    A `grammar` is the user's own, `shipped` one of ablate's; an `include` is of either; plugins are numbered.
     """
     space, grammar = planned.space, planned.space.grammar
     role = "shipped" if is_shipped(grammar.path, "grammar") else "grammar"
@@ -142,14 +144,15 @@ def _decides_alike(planned: Planned, plan: KeptPlan) -> bool:
 
 
 def page_of(folder: Path, space: str, resolved: ResolvedSpace) -> Path:
-    """The first plan of a space has the space's name, any other also the beginning of its id."""
+    """The page of a plan: of the plan of a space that was run first it has the space's name, of any other also the
+    beginning of the plan's id, so that no plan overwrites the page of another."""
     plans, own = Snapshot(folder).plans.of_space.get(space, ()), plan_id(space, asked=digest(resolved))
     first = min(plans, key=lambda plan: plan.first_seen or 0.0).id if plans else own
     return folder / PAGES / (f"{space}.html" if first == own else f"{space}.{own[:ID_DIGITS]}.html")
 
 
 def requests_of(folder: Path, name: str | None = None, *, notes: tuple[str, ...] = ()) -> dict[str, Request]:
-    """The last of each space, or of `name` alone. InputError if nothing was run, or not that space."""
+    """The last request of each space, or of `name` alone. InputError if nothing was run, or not that space."""
     check_folder(folder)
     now = Snapshot(folder)
     if not now.requests and not files.has_results(folder):
@@ -175,6 +178,7 @@ def forgotten(folder: Path, space: str) -> RefusedError:
 
 
 def as_run(folder: Path, request: Request) -> KeptSpace:
+    """A space as it was last run, from what the folder keeps of it, else from its file."""
     plan = Snapshot(folder).plans.current(request.space)
     names: Mapping[str, str] = {} if plan is None else plan.document.get("sources", {})
     if plan is None or not names:
@@ -206,7 +210,7 @@ def as_run(folder: Path, request: Request) -> KeptSpace:
 
 
 def where_it_was(folder: Path, request: Request) -> KeptSpace:
-    """The space of a plan that keeps no files; the error says what the folder lacks."""
+    """The space of a run whose plan keeps no files, read where it was; the error says what the folder lacks."""
     plugins = tuple(map(Path, request.plugins))
     try:
         catalogue = declarations(plugins)
@@ -222,6 +226,7 @@ def where_it_was(folder: Path, request: Request) -> KeptSpace:
 
 
 def _read(folder: Path, space: str, name: str, kept: str) -> bytes:
+    """A file that was kept of a space; RefusedError if it is lost or has changed."""
     source = f"{files.SOURCES}/{kept}"
     content, fault = files.whole(folder, source)
     if content is None:
@@ -340,6 +345,8 @@ class Resumable:
 
 @dataclass(frozen=True, slots=True)
 class Retriable:
+    """A run, and those of its trials that are to be trained again."""
+
     run: Resumable
     trials: tuple[TrialStatus, ...]
 
@@ -349,7 +356,9 @@ def resumable(
 ) -> tuple[tuple[Resumable, ...], tuple[AblateError, ...]]:
     """The unfinished runs of a results folder with their original options, the oldest first; only of `name` if given.
 
-    The second value says why others cannot be resumed. InputError if nothing was run, or not that space.
+    Such a run has trials left, or all have ended and it was killed before they were judged; `ablate resume` continues
+    it as it was requested, whatever its files say by now. One whose texts or code have changed cannot be resumed, since
+    it would be another question: the second value says why not. InputError if nothing was run, or not that space.
     """
     from ablate.store.snapshot import growing, standings, unjudged, unplanned  # loads Arrow, to read a folder
 

@@ -32,13 +32,15 @@ if TYPE_CHECKING:
     from ablate.data.batch import Tensors
 
 SEQUENCES, RECORDS = 8, 64
-"""The sequences of two texts, and the other records, that pass through a sampled initialisation."""
+"""The sequences of two texts, or the images and other records, that pass through a sampled initialisation."""
 AROUND = "embedding N(0, 1), weights N(0, 1/d), a LayerNorm behind the last layer"
 """The surroundings of a block that is forecast alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecasts:
+    """The forecast of each model by its name, of those without one the reason, and the measures of sampled ones."""
+
     models: Mapping[str, InitialModel]
     refused: Mapping[str, str]
     sampled: Mapping[str, tuple[InitialModel, ...]]
@@ -92,11 +94,11 @@ class Forecasts:
 
 
 def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, *, samples: int = 0) -> Forecasts:
-    """Forecast a decoder of a block that reads random tokens, as the mean over a few such sequences.
+    """Forecast a decoder of a block that reads random tokens, which repeat as often as the sizes say.
 
-    Each of `samples` is measured on others. A block with cross-attention is a model of two stacks: its encoder has as
-    many layers and, without the length of a source, reads as many tokens. InputError for a component without a token
-    kernel in closed form.
+    It is the mean over a few such sequences; `samples` initialisations are measured beside it, each on others. A block
+    with cross-attention is a model of two stacks: its encoder has as many layers and, without the length of a source,
+    reads as many tokens. InputError for a component without a token kernel in closed form.
     """
     sizes = sizes_alone(block, sizes)
     model = plain_decoder(
@@ -144,7 +146,8 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
 
     It is the mean over a few typical windows of its training text; of other data, how alike inputs are is measured.
     `samples` initialisations read the same. A model of two stacks has its encoder under its name with `, encoder`
-    behind it. Raises as planning does; a model that is not forecast has its reason.
+    behind it. Raises InputError and RefusedError as planning does; a model that is not forecast is no error, but has
+    its reason.
     """
     planned = plan_space(space, results=results, forecasts="none")
     catalogue, cache = space.grammar.catalogue, cache_of(Path(results))

@@ -25,7 +25,7 @@ from ablate.verdict.summary import Summary
 
 
 def judged(plan: Plan, rules: Judge, store: Results, *, confirmed: bool = False) -> Summary:
-    """Verdicts are stored with the judgement; of a search's `confirmed` blocks only the judgement is."""
+    """Judge a plan by its ended trials and store the verdicts; of a search's `confirmed` blocks the judgement alone."""
     store.refresh()
     finals = store.finals({trial.id for trial in plan.trials})
     account = account_of(plan, finals, rules=rules, folder=store.folder)
@@ -122,7 +122,7 @@ class Check:
 
 
 def document_differences(kept: object, anew: object, at: str = "") -> Iterator[str]:
-    """Statistics may differ in last bits."""
+    """The places where two documents differ, and how; statistics may differ in last bits."""
     if isinstance(kept, Mapping) and isinstance(anew, Mapping):
         for key in {**kept, **anew}:
             name = f" of {kept.get('change', '')} {kept.get('metric', '')}".rstrip() if "verdict" in kept else ""

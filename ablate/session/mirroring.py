@@ -1,8 +1,10 @@
 """Trials sent to MLflow while others train, in a separate process, and the rest when the run has its answer.
 
-A failure of MLflow costs no result and delays no trial: what was not sent is sent at the end, or by the next run. It
-would delay the driver, so `main` runs in a process that ends with its driver. A request to it is a function of
-`store.mirror` with its arguments; the answer is its result or an exception.
+MLflow is a copy of the results folder: a failure there costs no result and delays no trial. What was not sent is sent
+at the end, or by the next run. MLflow takes tens of milliseconds of Python for a run, and seconds to import: in the
+driver that would delay trials that train there, and the messages of workers. So `main` runs in a process that ends with
+its driver. A request to it is a function of `store.mirror` with its arguments; the answer is its result or an
+exception.
 """
 
 from __future__ import annotations
@@ -32,28 +34,26 @@ from ablate.store.mlflow_client import POOL, STORE
 from ablate.store.results import Results
 from ablate.train.events import GOES_ON
 
-SHARE = 0.1
-"""The largest share of the time that sending takes while trials run."""
-PATIENCE = 1.0
-"""Seconds that sending may take at the end before a message says what is being waited for."""
+SHARE = 0.1  # the largest share of the time that sending takes while trials run
+PATIENCE = 1.0  # seconds that sending may take at the end before a message says what is being waited for
 LISTENING = 0.1
 FAREWELL = 2.0
 """Seconds that a killed process may take to exit; one that hangs in its file system is left to the system."""
-LESS_URGENT = 10
-"""Niceness added to the process so that trials have priority."""
+LESS_URGENT = 10  # niceness added to the process so that trials have priority
 
 Request: TypeAlias = partial[Mirrored]
 Say: TypeAlias = Callable[[str], None]
 
 
-class MirrorError(Exception): ...
+class MirrorError(Exception):
+    """An unexpected failure of MLflow, or of the process that sends to it."""
 
 
 class Mirroring:
     """The sender of a space's trials as they end: a context manager, to `finish` when the run has its answer.
 
-    `uri` is a tracking server, None the results folder's own store. `say` tells of a deleted store and, if a run stops
-    without `finish`, of what was not sent; `command` sends that later.
+    `uri` is a tracking server, None the results folder's own store. Nothing is started before a trial has ended. `say`
+    tells of a deleted store and, if a run stops without `finish`, of what was not sent; `command` sends that later.
     """
 
     def __init__(self, store: Results, space: str, uri: str | None, *, say: Say = warn, command: str = "ablate run"):
@@ -75,7 +75,8 @@ class Mirroring:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop at once, but wait for a write of the DuckDB file, which needs the folder's lock."""
+        """Stop at once, whatever is being sent: an interrupted batch is completed by the next run. Wait only for a
+        write of the DuckDB file, if one is under way: that needs the folder's lock."""
         with self._news:
             self._over = self._stopped = True
             self._news.notify()
@@ -125,7 +126,7 @@ class Mirroring:
     def _ask(self, request: Request) -> Mirrored:
         """Have the process answer a request; this one does at the end of a run in which no trial has ended.
 
-        Where the store is lost, a new process fills it again.
+        Where the store is lost, a new process fills it again: the old one still writes to the file that is gone.
         """
         try:
             if not self._is_lost():
@@ -152,6 +153,7 @@ class Mirroring:
             file.close()
 
     def _running(self) -> _Process:
+        """The process that sends, started if there is none; MirrorError if the run has stopped."""
         with self._news:
             if self._stopped:
                 raise MirrorError("the run has stopped")
@@ -166,6 +168,7 @@ class Mirroring:
                 self._file = self._path.open("rb")
 
     def _is_lost(self) -> bool:
+        """True if the results folder's own store was there, and was deleted or replaced."""
         if not self._is_there:
             return False
         try:
@@ -196,6 +199,8 @@ class Mirroring:
 
 
 class _Process:
+    """The process that sends, and the requests to it, one at a time."""
+
     def __init__(self) -> None:
         self._killed = False
         self._pipe, its = Pipe()
@@ -211,6 +216,7 @@ class _Process:
             )
 
     def ask(self, request: Request) -> Mirrored:
+        """Its answer to a request; RefusedError if MLflow refuses, MirrorError if anything else goes wrong."""
         message = pickle.dumps(request)  # which makes the texts of reports
         try:
             self._pipe.send_bytes(message)
@@ -267,7 +273,8 @@ def main() -> None:
 
 
 def _listen(driver: Connection, requests: queue.SimpleQueue[Request]) -> None:
-    """Pass on the driver's requests; once it is gone nothing more is sent: the next driver may be there."""
+    """Pass on the driver's requests; once it is gone nothing more is sent, not even the rest of this batch:
+    the next driver may already be there."""
     while True:
         try:
             requests.put(driver.recv())

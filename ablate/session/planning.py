@@ -73,8 +73,9 @@ class Planned:
     `failed` are the known trials without a result, with the kind of their outcome: they are trained again only on
     request. `trial_seconds` is the median time of earlier trials of this recipe and size, or None. `plans` builds the
     plans of the same space as more becomes known. `noise` is the known noise of the judged metrics, or None. `account`
-    has the earlier judgements of its questions. `mixed` are the versions in which its trials differ, in lines. `gpus`
-    are the bytes of each GPU of this machine, if recorded. `stamps` say of each claim when it was made.
+    has the earlier judgements of its questions. `stage` is the stage that a run of it is at. `mixed` are the versions
+    in which its trials differ, in lines. `gpus` are the bytes of each GPU of this machine, if recorded. `stamps` say of
+    each claim when it was made.
     """
 
     plan: Plan
@@ -132,10 +133,12 @@ class Planned:
 
     @property
     def floors(self) -> tuple[Floor, ...]:
+        """The noise floors of the judged metrics that were measured under the plan's conditions, in any space."""
         return self.noise.floors if self.noise else ()
 
     @property
     def claim_powers(self) -> tuple[ClaimPower, ...]:
+        """The power of each claim, or why it has none."""
         from ablate.verdict.power import claim_powers  # loads SciPy
 
         means = self.noise.means if self.noise else {}
@@ -143,6 +146,7 @@ class Planned:
 
     @property
     def awaits_step_times(self) -> bool:
+        """True if seconds per step must be measured before all numbers of steps are known."""
         return has_time_budget(self.space) and not self.stage.known.paces
 
     @property
@@ -165,7 +169,8 @@ class Planned:
 def check(space: Space, *, files: bool = True) -> Plan:
     """Check everything about a space that needs no reading of its corpus, and return the plan without its corpus.
 
-    With `files` the corpus files must exist. InputError with every mistake; RefusedError if only the corpus is wrong.
+    With `files` the corpus files must exist; a data set of the hub is not requested. InputError with every mistake;
+    RefusedError if only the corpus is wrong.
     """
     errors: list[AblateError] = []
     try:
@@ -211,8 +216,9 @@ def plan_space(
 ) -> Planned:
     """Plan a space over its corpus, with what the results folder knows of it under a time limit of `limit` seconds.
 
-    `outcomes` are those of the folder, if read already. Kept forecasts are not made again unless `fresh`; `say` is told
-    if making them takes long. Known `texts` are not read.
+    `outcomes` are those of the folder, if read already. Each variant has a forecast or a reason, unless `forecasts` are
+    `none`: over few tokens if they are `quick`, over more if they are to be `kept` with the results. Kept forecasts are
+    not made again unless `fresh`; `say` is told if making them takes long. Known `texts` are not read.
     """
     if texts is None:
         check(space, files=space.kept is None)  # a mistake in the space comes before one in its corpus
@@ -285,7 +291,8 @@ def plan_from(
 
 
 def mixed_versions(plan: Plan, now: Snapshot, known: Container[str] | None = None) -> tuple[str, ...]:
-    """The versions in which the ended trials of a plan differ, in lines; given the `known`, also those to run."""
+    """The versions in which the ended trials of a plan differ, in lines; given the `known`, also those to run,
+    as far as it is recorded what this machine computes."""
     here: dict[str, Mapping[str, str]] = {}
     sets: list[tuple[Mapping[str, str], str]] = []
     for trial in {trial.id: trial for trial in plan.trials}.values():
@@ -322,6 +329,7 @@ def _unread(space: Space) -> TokenisedText:
 
 
 def _report(space: Space, cache: Path) -> CorpusReport:
+    """The report on the corpus of a space; RefusedError where it is too small for the space."""
     tunes = space.design.search is not None or isinstance(space.fair.tune, Tune)
     held_out: tuple[HeldOut, ...] = ("tuning", "verdict") if tunes else ("verdict",)
     with corpus_located(space):

@@ -72,7 +72,7 @@ def last_request(name: str, *, results: PathLike) -> Request:
 
 
 def report_run(name: str, *, results: PathLike) -> Reported:
-    """The page is of the last run as the folder keeps it: none of the files of the space is needed."""
+    """Write the page of a space by its name, of its last run as the folder keeps it: none of its files is needed."""
     folder = Path(results)
     now = Snapshot(folder)
     if name not in now.requests and name in now.tables:
@@ -86,6 +86,7 @@ def report_run(name: str, *, results: PathLike) -> Reported:
 
 
 def report_table(folder: Path, table: KeptTable) -> Reported:
+    """Write the page of a judged table from what the folder keeps of it; RefusedError if that is lost."""
     summary = presented(table_judging.judged_again(folder, table), table_judging.stored_question(table))
     document, path = table_page(summary), folder / PAGES / f"{table.space}.html"
     _write(document, path)
@@ -156,7 +157,7 @@ def _search_record(reported: Reported) -> SearchRecord:
 
 
 def gather(planned: Planned, folder: Path, *, request: Request | None = None) -> PageRecord:
-    """RefusedError if the results have none of the plan's trials."""
+    """Gather everything that the page of a plan shows. RefusedError if the results have none of its trials."""
     plan, space = planned.plan, planned.space
     trials = {trial.id: trial.variant for trial in plan.trials}
     ended = finals(folder, trials) if files.has_results(folder) else {}
@@ -258,8 +259,8 @@ def unequal_of(planned: Planned) -> tuple[Unequal, ...]:
 def export_to_mlflow(results: Path, *, uri: str | None, say: Callable[[str], None]) -> Mirrored:
     """Send what MLflow lacks of a folder: to its own store, or to the tracking server at `uri`.
 
-    InputError without results; RefusedError where the folder is in use, or MLflow cannot be reached. `say` is told of
-    spaces that are sent without verdicts.
+    Repeating it has no effect. InputError without results; RefusedError where the folder is in use, or MLflow cannot be
+    reached. `say` is told of spaces that are sent without verdicts.
     """
     check_uri(uri)
     files.check_results(results)

@@ -172,7 +172,8 @@ def _request(
     mirror: bool | str,
     before: Request | None,
 ) -> Request:
-    """A run as it is requested now. One that a folder kept is of the files and commit of the run `before`."""
+    """A run as it is requested now, with the list of packages kept. One that a folder kept is of the files and commit
+    of the run `before`."""
     request = Request(
         space=space.name,
         path=str(space.path.resolve()),
@@ -263,7 +264,7 @@ class StagedRun:
 
     @property
     def total(self) -> int | None:
-        """The number of trials; None if others may follow."""
+        """The number of trials to run; None if others may follow."""
         return None if self._planned.plan.open else len(self._planned.to_run)
 
     @property
@@ -520,7 +521,7 @@ def _first_batch(space: Space, folder: Path) -> Batch:
 
 
 def _entries(source: SearchSource, grammar: Grammar, versions: Mapping[str, str]) -> Iterator[Entry]:
-    """The blocks in the order in which they were begun, the reference first."""
+    """The reference, and the blocks that have a first result, in the order in which they were begun."""
     search, number = source.search, 0
     repeats = Counter(proposed.mark for proposed in search.proposed if proposed.same_as is not None)
     begun = sorted(search.jobs, key=lambda job: source.blocks[job.mark].jobs[0] if job.mark in source.blocks else -1)

@@ -54,7 +54,7 @@ class Plans:
     _built: list[tuple[Known, Plan]] = field(default_factory=list, repr=False, compare=False)
 
     def of(self, known: Known = NOTHING_KNOWN) -> Plan:
-        """InputError if there is no plan."""
+        """The plan that follows from what is known, built only once; InputError if there is none."""
         for before, plan in self._built:
             if before == known:
                 return plan
@@ -157,10 +157,10 @@ def _look_result(plan: Plan, summary: Summary, look: int, after: int | None) -> 
 #
 #     steps of a variant = steps of the baseline × seconds per step of the baseline / seconds per step of the variant
 #
-# Only training steps count. They are measured on this machine, and then used in this folder wherever its trials run.
+# Only training steps count: no evaluation, no probe, no start-up. They are measured on this machine, and from then on
+# used in this folder, wherever its trials run: a plan that was made from them does not change.
 
-SCATTERED = 0.1
-"""A warning is printed if the interquartile range of the ratios exceeds this share of their median."""
+SCATTERED = 0.1  # a warning is printed if the interquartile range of the ratios exceeds this share of their median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +196,7 @@ def measure_step_times(
     fresh: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Mapping[str, float]:
-    """Read seconds per step, and measure and store unknown ones (with `fresh`, all); needs the folder's lock.
+    """Read seconds per step; measure unknown ones (with `fresh`, all) in this process and store them; needs the lock.
 
     `say` prints what is measured, and what could not be. A model that completes no step counts as fast as the baseline.
     RefusedError if that is the baseline, and if the corpus is missing.
@@ -235,7 +235,7 @@ def measure_step_times(
 
 
 def timed_models(plans: Plans) -> tuple[TimedModel, ...]:
-    """The baseline first; none without a wall-clock budget."""
+    """The models whose seconds per step decide steps, the baseline first; none without a wall-clock budget."""
     models = plans.models
     if not has_time_budget(models.space):
         return ()

@@ -105,13 +105,11 @@ def _judged(name: str, settings: Sequence[str], margin: str, problems: Problems)
 
 NOTHING = frozenset(("", "na", "n/a", "#n/a", "<na>", "none", "null", "nil", "-", "–", "—", "."))
 """The spellings of an empty cell, in lower case."""
-WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
-"""A seed that is a number; one with more digits is a name."""
+WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")  # a seed that is a number; one with more digits is a name
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE)
 COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
 """A number with a decimal comma, or with one between thousands."""
-DIVERGED = "diverged"
-"""The word that stands for nan in a cell."""
+DIVERGED = "diverged"  # the word that stands for nan in a cell
 
 
 def is_nothing(cell: object) -> bool:
@@ -249,8 +247,7 @@ STEPS = (
     *("epoch", "epochs", "tokens"),
 )
 AT = re.compile(r"last|best|mean:([1-9]\d{0,8})")
-FEW = 3
-"""Rows of a variant with so many different steps look like one run."""
+FEW = 3  # rows of a variant with so many different steps look like one run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

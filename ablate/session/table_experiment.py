@@ -287,7 +287,8 @@ def check_ranks(
 
 # Strata of a table, such as games or tasks: variants are compared within each, on a scale of its own.
 #
-# Scores of a stratum are divided by their mean size in it, over all variants; ratios (`:log`) need no scale. One asks:
+# Scores of strata differ in size by more than variants do, so those of a stratum are divided by their mean size in it,
+# over all variants alike; ratios (`:log`) need no scale. One of two things is asked, and must be said:
 #
 #     --inference these   the mean over these strata: runs vary within each (`statistics/t_tests.py`)
 #     --inference alike   that of strata like these: what a variant does in one is a single number, and strata vary
@@ -353,7 +354,7 @@ def _scaled(runs: TableRuns, metrics: Mapping[str, Judged]) -> dict[TableRun, Ta
 def _together(
     ends: Mapping[TableRun, TableRunEnd], strata: Mapping[Seed, str], metrics: Mapping[str, Judged]
 ) -> dict[TableRun, TableRunEnd]:
-    """The mean of those that finished, unless one diverged."""
+    """A run for each variant and stratum: the mean of those that finished, unless one diverged."""
     groups: dict[tuple[str, str], list[tuple[TableRun, TableRunEnd]]] = {}
     for run, end in ends.items():
         groups.setdefault((run.variant, strata[run.seed]), []).append((run, end))

@@ -202,7 +202,8 @@ def read_tracked(name: str, uri: str | None) -> Table:
 # Groups of variants of a table: which are not told apart, and which may be the best
 #
 # All pairs are judged, by Holm's procedure over all of them. Variants are not told apart where no pair of them is found
-# different. A variant may be the best as long as no other is found better.
+# different; that a is not told apart from b nor b from c says nothing of a and c. A variant may be the best as long as
+# no other is found better: the true best is among these unless a difference is found that is none, or the other way.
 
 DIFFERENT = ("better", "worse", "higher", "lower")
 
@@ -248,8 +249,7 @@ def _group_notes(summary: Summary, metric: Metric) -> Iterator[str]:
 # (`verdict/judgement.py`). A comparison is known by its table's name, the column of variants, and the names of the two.
 
 TABLE_NAME = re.compile(r"[\w+-][\w.+-]*")
-MOST_CELLS = 5_000_000
-"""Cells of a table that is kept: one with more is judged, and not kept, which is told."""
+MOST_CELLS = 5_000_000  # cells of a table that is kept: one with more is judged, and not kept, which is told
 SECONDS = "seconds"
 QUESTION_TYPE = TypeAdapter(TableQuestion)
 METHOD = ("unpaired", "ranks", "floor", "sd", "within", "inference", "at", "step", "pair", "diverged")
@@ -345,6 +345,7 @@ def stored_question(kept: KeptTable) -> TableQuestion:
 
 
 def judged_again(folder: Path, kept: KeptTable) -> Summary:
+    """Judge a kept table by the account of its folder; RefusedError if its cells are lost."""
     made, question = _read_stored(folder, kept)
     account = account_of(_design(made, question), made.finals, rules=made.rules, folder=folder, reading=True)
     return judge(made.experiment, made.rules, made.finals, account)

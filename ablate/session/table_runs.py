@@ -41,11 +41,11 @@ from ablate.verdict.experiment import Final, Seed, by_reason, seed_list
 BESIDE = re.compile(r"(?P<run>.+) - (?P<metric>.+?)(?P<bound>__MIN|__MAX)?")
 """The name of a column of a line chart: a run, a metric, and whether it is a bound of those drawn together."""
 FIELD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?::d)?)\}")
-DIGIT_FIELD = ":d"
-"""The end of the name of a field that is a whole number."""
+DIGIT_FIELD = ":d"  # the end of the name of a field that is a whole number
 
 
 def reshaped(table: Table, *, name: str | None, long: str | None) -> Table:
+    """A table with a row for each run or step of `table`; InputError for a shape that it does not have."""
     table = _below(table, long) if long is not None else _beside(table)
     return table if name is None else _named(table, name)
 
@@ -140,7 +140,7 @@ def _parts(run: str, pattern: str) -> tuple[str, ...]:
 
 
 def _form(pattern: str, most: str) -> re.Pattern[str]:
-    """Fields are as short, or as long, as the rest allows."""
+    """The regular expression of a pattern, whose fields are as short, or as long, as the rest allows."""
     parts = FIELD.split(pattern)
     fields = ("(" + (r"\d" if part.endswith(DIGIT_FIELD) else ".") + most + ")" for part in parts[1::2])
     texts = map(re.escape, parts[::2])
@@ -163,6 +163,8 @@ NAN_OF_PANDAS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRunEnd:
+    """The end of a run, and `why` if it diverged, has not finished or lacks a value."""
+
     final: Final
     why: str = ""
 

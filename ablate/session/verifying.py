@@ -400,7 +400,7 @@ def _trained_again(now: Snapshot, trial: Trial, plugins: tuple[Path, ...], folde
 
 
 def train_again(trial: Trial, folder: Path, ending: Ending, plugins: tuple[Path, ...]) -> Ending:
-    """Training is from the beginning, in a folder of its own, divided as it was."""
+    """Train a trial from its beginning in a folder of its own, divided as it was, and return its ending."""
     from ablate.execute.worker import messages  # loads torch, which nothing else here needs
 
     parts, ranks = (int(ending.versions.get(name, 1)) for name in ("parts", "ranks"))
@@ -447,7 +447,7 @@ def _same_bits(before: float | None, after: float | None) -> bool:
 
 
 def _is_like(now: Snapshot, other: str, trial: Trial) -> bool:
-    """The same variant and settings, at any seed."""
+    """True if another trial is of the same variant and settings, at any seed."""
     specified = now.specification(other)
     asked = trial.variant, trial.conditions, trial.salt
     return (specified.get("variant"), specified.get("conditions"), specified.get("salt")) == asked

@@ -35,14 +35,13 @@ from ablate.errors import InputError
 
 Array: TypeAlias = NDArray[np.float64]
 
-LARGEST = 16.0
-"""The variance of scores beyond which a softmax is nearly one-hot."""
+LARGEST = 16.0  # the variance of scores beyond which a softmax is nearly one-hot
 CLOSED = 4.0
-"""The largest variance of scores for which E[N/Z] is taken for E[N]/E[Z]; beyond, attention is sampled."""
+"""The largest variance of scores for which E[N/Z] is taken for E[N]/E[Z]: beyond, gradients through the scores are
+off by factors, which many layers multiply. Attention whose scores are larger is sampled (`sampled_attention.py`)."""
 SMALL = 1e-3
 """Exponents that differ by less than this are taken as equal, and e^{cK} is interpolated to this, relatively."""
-MOST_NODES = 8
-"""The most values of c that are interpolated between."""
+MOST_NODES = 8  # the most values of c that are interpolated between
 
 
 def at_zero_scores(biases: Sequence[Array], masks: Sequence[NDArray[np.bool_]], *, length: int, causal: bool) -> Array:
@@ -117,7 +116,7 @@ class RandomAttention:
 
     @property
     def varies(self) -> bool:
-        """Whether scores differ at all: else A is W, and E[A V Aᵀ] is W V Wᵀ."""
+        """True if scores differ at all: else A is W, and E[A V Aᵀ] is W V Wᵀ."""
         return float(np.abs(self.queries).max() * np.ptp(self.keys)) >= SMALL
 
     @cached_property

@@ -38,7 +38,7 @@ from ablate.signal.kernel_maps import Floats
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """How the log of a mean square varies from one draw of the weights to another, from its root on.
+    """The variation of the log of a mean square over draws of the weights, from its root on.
 
     `follows` is its slope over the log of the root's mean square, `variance` what came before the last activation,
     and `freedom` the sum of 1/d over the matrices since. Of one token, `own` is that variance, u, `noise` what all
@@ -89,6 +89,7 @@ class Scatter:
         )
 
     def forgotten(self) -> Scatter:
+        """Go through a norm, which forgets the size."""
         return Scatter(follows=0.0, noise=self.all_noise)
 
     def _more(self, variance: float) -> Scatter:
@@ -104,13 +105,19 @@ class Scatter:
         return replace(self, alone=self.alone * float(np.minimum(own, 1.0).mean()) if there.any() else 0.0)
 
     def attending(self, kernel: Floats, varied: Floats, heads: int) -> Scatter:
-        """Go through attention: each head's part `varied` of a kernel varies by about itself, 2 share² / heads."""
+        """Go through attention, whose weights differ from head to head: that gives the part `varied` of a kernel.
+
+        Each head's part varies by about its own size, so that the mean over heads adds 2 (its share)² / heads.
+        """
         whole = float(np.trace(kernel))
         share = abs(float(np.trace(varied))) / whole if whole > 0 and isfinite(whole) else 0.0
         return self._more(2 * share**2 / heads)
 
     def attending_sampled(self, kernel: Floats, variance: float, heads: int, draws: int) -> Scatter:
-        """Go through drawn attention: a head's trace has this `variance`, over `heads` here, `draws` when forecast."""
+        """Go through attention whose weights were drawn: the trace behind one head has this `variance`.
+
+        The mean over heads varies by its part 1 / heads, and the forecast, which is a mean over draws, by 1 / draws.
+        """
         whole = float(np.trace(kernel))
         share = variance / whole / whole if whole > 0 and isfinite(whole) else 0.0  # whole² may overflow
         return self._more(share * (1 / heads + 1 / draws))
@@ -141,10 +148,8 @@ class Scatter:
         )
 
 
-HERE = Scatter()
-"""At the root itself."""
-FORGOTTEN = Scatter(follows=0.0)
-"""Behind a norm, or anything else without a size."""
+HERE = Scatter()  # at the root itself
+FORGOTTEN = Scatter(follows=0.0)  # behind a norm, or anything else without a size
 
 
 def added_scatter(

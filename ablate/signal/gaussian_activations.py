@@ -27,16 +27,14 @@ from ablate.signal.kernel_maps import Curved, Floats, jumps, kinks, normal_nodes
 
 Array: TypeAlias = NDArray[np.float64]
 
-TERMS = 48
-"""The most terms of a series; the share of later ones at c = 1 goes to the last."""
-DIGITS, SAME = 12, 1e-10
-"""Variances that agree to as many digits are one, and roots that differ by no more."""
-NOTHING = 1e-11
-"""A series ends where products of coefficients are below this, relative to their sum."""
+TERMS = 48  # the most terms of a series; the share of later ones at c = 1 goes to the last
+DIGITS, SAME = 12, 1e-10  # variances that agree to as many digits are one, and roots that differ by no more
+NOTHING = 1e-11  # a series ends where products of coefficients are below this, relative to their sum
 ALIKE = 1e-4
 """Variances that differ by less than this are near enough for a first order in their difference, within 1e-8."""
 NODES, CLOSE = 12, 1e-2
-"""More variances within `RANGE` are interpolated between so many, or half of them within `CLOSE`, to 1e-9."""
+"""More variances than this that differ by less than `RANGE` are interpolated between so many, or half of them where
+they differ by less than `CLOSE`, within 1e-9."""
 RANGE = 4.0
 
 
@@ -106,6 +104,7 @@ def _of_one_size(activation: Curved, root: Array, correlation: Array) -> tuple[A
 def _of_sizes(
     activation: Curved, variances: Array, tokens: NDArray[np.intp], correlation: Array
 ) -> tuple[Array, Array, Array, Array]:
+    """The same for any variances; `tokens` has the place of each token's among them."""
     series = _series(activation, variances)
     a, b = series.values, series.slopes
     values, slopes = _product(a, a, tokens, correlation), _product(b, b, tokens, correlation)
@@ -206,7 +205,10 @@ def _nodes(cuts: tuple[float, ...]) -> tuple[Floats, Floats, Array]:
 
 
 def _with_rest(coefficients: Array, squares: Array) -> Array:
-    """Give the last coefficient of each row the share of later ones in its mean square, with sign + in every row."""
+    """Give the last coefficient of each row the share of later ones in its mean square.
+
+    Its sign is + in every row, since later coefficients have the same at all variances, and come in pairs.
+    """
     rest = np.maximum(squares[:, 0] - (coefficients**2).sum(1), 0.0)
     last = np.sqrt(coefficients[:, -1] ** 2 + rest)
     return np.concatenate([coefficients[:, :-1], last[:, None]], axis=1)

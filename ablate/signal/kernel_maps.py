@@ -32,10 +32,8 @@ from ablate.signal.network_shaping import UNCHANGED, AffineMaps, Network, bisect
 Floats: TypeAlias = npt.NDArray[np.float64]
 Derivatives: TypeAlias = tuple[Floats, Floats, Floats]
 
-REACH = 10.0
-"""Expectations are taken over [-REACH, REACH]: a standard normal is beyond it with probability 1.5e-23."""
-NODES = 16
-"""Gauss-Legendre nodes between two breakpoints."""
+REACH = 10.0  # expectations are taken over [-REACH, REACH]: a standard normal is beyond it with probability 1.5e-23
+NODES = 16  # Gauss-Legendre nodes between two breakpoints
 AROUND = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 13.0, 17.0, 22.0, 28.0, 36.0)
 """Distances, in the activation's input, at which integration intervals end: a smooth one varies near 0, on scale 1."""
 
@@ -49,19 +47,22 @@ class Curved(Protocol):
 
 
 def kinks(activation: Curved) -> tuple[float, ...]:
+    """The inputs at which φ' jumps."""
     return tuple(getattr(activation, "kinks", ()))
 
 
 def bends(activation: Curved) -> tuple[float, ...]:
+    """The inputs at which φ'' jumps and φ' does not."""
     return tuple(getattr(activation, "bends", ()))
 
 
 def jumps(activation: Curved) -> tuple[float, ...]:
+    """The inputs at which φ' or φ'' jumps, sorted."""
     return tuple(sorted({*kinks(activation), *bends(activation)}))
 
 
 def curved(activation: Any, name: str) -> Curved:
-    """Raises InputError for an activation without a curve; `name` is the user's name of it."""
+    """The activation, checked to have a curve; InputError if it has none. `name` is the user's name of it."""
     if not isinstance(activation, Curved):
         raise InputError(
             f"{name} does not give its derivatives, which this method needs\n"
@@ -158,17 +159,17 @@ class CorrelationMap:
     coefficients: tuple[float, ...]
 
     def __call__(self, c: Floats | float) -> Floats:
-        """Within 1e-9."""
+        """C(c), within 1e-9."""
         theta = np.arccos(np.clip(c, 0.0, 1.0))
         return np.asarray(np.polynomial.chebyshev.chebval(4 * theta / math.pi - 1, self.coefficients))
 
 
-MAP_NODES = 18
-"""With this many, C of GeLU, ReLU and their shaped forms is within 1e-10 of `correlation_map`."""
+MAP_NODES = 18  # with this many, C of GeLU, ReLU and their shaped forms is within 1e-10 of `correlation_map`
 _MAPS: dict[tuple[bytes, tuple[float, ...]], CorrelationMap] = {}
 
 
 def correlations_through(activation: Curved) -> CorrelationMap:
+    """C of an activation, computed once per process, as layers share it."""
     key = (activation.curve(np.linspace(-REACH, REACH, 257))[0].tobytes(), jumps(activation))
     if key not in _MAPS:
         places = np.cos(math.pi * (np.arange(MAP_NODES) + 0.5) / MAP_NODES)
@@ -179,6 +180,7 @@ def correlations_through(activation: Curved) -> CorrelationMap:
 
 
 def normal_nodes_of(activation: Curved, affine: AffineMaps) -> tuple[Floats, Floats]:
+    """Nodes z and weights w with w @ f(z) = E[f(z)] for an f made of φ̂ and its derivatives."""
     return normal_nodes(_cuts(activation, affine))
 
 
@@ -234,12 +236,10 @@ def _cuts(activation: Curved, affine: AffineMaps) -> tuple[float, ...]:
 Vector: TypeAlias = Sequence[float]
 Conditions: TypeAlias = Callable[[Vector], Vector]
 
-SCALES, SHIFTS = (1.0, 0.1), (0.0, 1.0, -1.0)
+SCALES, SHIFTS = (1.0, 0.1), (0.0, 1.0, -1.0)  # the values of the fixed starts, in the order of their product
 RANDOM_STARTS, SEED = 40, 123
-HALVINGS_OF_REACH = 16
-"""Bisection steps for the largest reachable target, which a refusal reports."""
-TOLERANCE = 1e-9
-"""The tolerance of each condition, relative to the target's distance from a linear network's."""
+HALVINGS_OF_REACH = 16  # bisection steps for the largest reachable target, which a refusal reports
+TOLERANCE = 1e-9  # the tolerance of each condition, relative to the target's distance from a linear network's
 STEEPEST = 2.0
 """TAT's solutions come in two kinds; the steep ones, output_scale · φ'(…) · input_scale at 2 and above, are refused."""
 
@@ -318,7 +318,7 @@ def rescale(activation: Any, name: str) -> AffineMaps:
 
 
 def is_homogeneous(activation: Curved) -> bool:
-    """Whether φ is linear on both sides of a kink at 0, so that φ(kx) = k φ(x) for every k > 0."""
+    """True if φ is linear on both sides of a kink at 0, so that φ(kx) = k φ(x) for every k > 0."""
     if kinks(activation) != (0.0,):
         return False
     f = activation.curve(np.array([0.0, 1.0, 2.0, 7.0, -1.0, -2.0, -7.0]))[0]
@@ -329,7 +329,8 @@ def is_homogeneous(activation: Curved) -> bool:
 class _Search:
     """A search for numbers that meet `conditions(target)`; `affine` turns them into maps, or None where unwanted.
 
-    They are (input_scale, input_shift) and perhaps output_shift, which mirrors an odd function about `odd_around` φ(0).
+    The numbers are (input_scale, input_shift) or (input_scale, input_shift, output_shift). `odd_around` is φ(0), about
+    which an odd function's output is mirrored where output_shift is one of the numbers.
     """
 
     conditions: Callable[[float], Conditions]

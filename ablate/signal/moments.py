@@ -117,8 +117,9 @@ def gelu_backward(g: Moments, x: Moments) -> Moments:
 def layer_norm(x: Moments, width: int) -> Moments:
     """Each token at mean 0 and variance 1 over its channels; the covariance is the mean of a sample's correlation.
 
-    r (1 - (1-r²)/(2(d-1))), exact to order 1/d (Hotelling 1953, J. R. Stat. Soc. B 15); the paper's r (1 - 1/d) is
-    centring alone. Two channels of one token then have the covariance -1/(d - 1).
+    r (1 - (1-r²)/(2(d-1))), exact to order 1/d (Hotelling 1953, J. R. Stat. Soc. B 15). The paper has r (1 - 1/d),
+    which is of centring alone; dividing by the variance that is left gives it back. Two channels of one token then have
+    the covariance -1/(d - 1).
     """
     r = x.correlation
     return Moments(1.0, r * (1 - (1 - r * r) / (2 * (width - 1))))
@@ -127,7 +128,9 @@ def layer_norm(x: Moments, width: int) -> Moments:
 def layer_norm_backward(g: Moments, x: Moments, width: int) -> Moments:
     """(σ_g²/σ²) (d-2)/(d-3), at the correlation r_g (1 - (3/2)(1-r²)/d) to order 1/d; the paper has σ_g²/σ² at r_g.
 
-    For normal tokens: where one norm follows another, sizes vary less, and 1/d is not to be taken each time.
+    A token's own norm takes 2 of d directions from its gradient, and the mean of d over the sum of squares is d/(d-3);
+    two tokens lose the less in common, the less alike they are. It is for normal tokens: where one norm follows
+    another, sizes vary less, and 1/d is not to be taken each time.
     """
     r = x.correlation
     each = (width - 2) / (width - 3)
@@ -147,9 +150,10 @@ def softmax(x: Moments, length: int) -> Moments:
 
 
 def softmax_backward(g: Moments, x: Moments, length: int) -> float:
-    """The variance of the gradient of the scores, σ_g² E[A_i² (1 - 2A_i + Σ_j A_j²)], exact to order 1/L:
+    """The variance of the gradient of the scores, σ_g² E[A_i² (1 - 2A_i + Σ_j A_j²)], exact to order 1/L.
 
-    σ_g² e^v / (L² (1 + (2e^v - 1)²/L)). The paper's σ_g² (variance of a weight + 1/L²) lacks the others' gradients.
+    σ_g² e^v / (L² (1 + (2e^v - 1)²/L)). The paper has σ_g² (variance of a weight + 1/L²), without the
+    part that each score takes from the others' gradients.
     """
     grown = math.exp(x.variance * (1 - x.correlation))
     return g.variance * grown / (length**2 * (1 + (2 * grown - 1) ** 2 / length))
@@ -172,8 +176,7 @@ def add_skip(x: Moments, branch: Moments, skip: float, gain: float) -> Moments:
 #
 #     Kedia et al. 2024, arXiv:2403.09635, Table 2 and App. B and C; dropout p after each block and on the softmax.
 
-WIDE = 2**62
-"""A width at which terms that fall with it vanish."""
+WIDE = 2**62  # a width at which terms that fall with it vanish
 
 
 def attention_mean(x: Moments, length: float, width: int, scores: float = 0.0, p: float = 0.0) -> Moments:
@@ -224,8 +227,9 @@ def attention_mean_backward(
         by queries   s (1-r) {(1-r)(w(1-w) + 1/d) + w(1-w)p/(1-p)}        s ρ (1-r)² (v(1-v) + 1/d)
         by keys      s {(1-r)(w(1-w) + (L-1)ρr v(1-v)) + w(1-w)p/(1-p)}   -s (1-r) {w(1-w)/(L-1) + ρr v(1-v)}
 
-    At scores 0, where w = v = 1/L, they are the paper's, (1 + (L-1)ρ(1-p)) / (L(1-p)) and (1 + (L-1)ρ)/L. The rest is
-    `attention_kernel.RandomAttention` at equal correlations, with the 1/d that values and keys of one token share.
+    At scores 0, where w = v = 1/L, they are the paper's, (1 + (L-1)ρ(1-p)) / (L(1-p)) and (1 + (L-1)ρ)/L, which has
+    nothing through queries and keys. The rest is `attention_kernel.RandomAttention` at equal correlations, with the 1/d
+    that values and keys of one token share.
     """
     r, apart, rho = x.correlation, 1 - x.correlation, g.correlation
     s = scores * x.variance**2
@@ -283,7 +287,10 @@ def attention_backward(
 
 
 def mlp(x: Moments, strength: float, p: float) -> Moments:
-    """Up, ReLU, down, dropout, for μ = 0: variance Fσ²/(1-p); correlation (1-p)(r + (√(1-r²) - r acos r)/π)."""
+    """Up, ReLU, down, dropout, for μ = 0: variance Fσ²/(1-p); correlation (1-p)(r + (√(1-r²) - r acos r)/π).
+
+    The second weight sums E[y²] of the ReLU's output, mean and all, so no π is in the variance.
+    """
     r = x.correlation
     return Moments(strength * x.variance / (1 - p), (1 - p) * (r + (sqrt(1 - r * r) - r * acos(r)) / pi))
 

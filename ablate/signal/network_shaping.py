@@ -104,13 +104,10 @@ class Mixing:
 #
 #     Martens et al. 2021, arXiv:2110.01765 (slope); Zhang et al. 2022, arXiv:2203.08120 (curvature).
 
-MOST_LAYERS = 10_000
-"""The most layers; more would take too long in a plan."""
-HALVINGS = 200
-"""The most bisection steps; it also ends where no float lies between."""
+MOST_LAYERS = 10_000  # the most layers; more would take too long in a plan
+HALVINGS = 200  # the most bisection steps; it also ends where no float lies between
 
-HIGHEST = 1e12
-"""The highest Q'(1) of a layer that is looked at."""
+HIGHEST = 1e12  # the highest Q'(1) of a layer that is looked at
 
 LocalMap: TypeAlias = Callable[[float], float]
 
@@ -254,8 +251,7 @@ def bisect(increasing: Callable[[float], float], low: float, high: float) -> flo
 #
 # Zhang et al. 2022, arXiv:2203.08120 (TAT); Martens et al. 2021, arXiv:2110.01765 (DKS).
 
-FURTHEST, STEPS = 6.0, 600
-"""The largest shift of the input that is looked at, and the steps up to it."""
+FURTHEST, STEPS = 6.0, 600  # the largest shift of the input that is looked at, and the steps up to it
 
 
 @dataclass(frozen=True, slots=True)

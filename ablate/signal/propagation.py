@@ -43,8 +43,7 @@ from ablate.signal.sampled_attention import (
 )
 
 Array: TypeAlias = NDArray[np.float64]
-Backward: TypeAlias = Callable[[Array], Array]
-"""From the kernel of a gradient at a signal to that at its root."""
+Backward: TypeAlias = Callable[[Array], Array]  # from the kernel of a gradient at a signal to that at its root
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +66,18 @@ class Signal:
 
     @staticmethod
     def root(kernel: Array, mean: Array | None = None, width: float = inf) -> Signal:
+        """A signal that begins here."""
         length = len(kernel)
         zero = np.zeros(length) if mean is None else mean
         return Signal(kernel, zero, np.ones(length), lambda gradient: gradient, width=width)
 
     @property
     def mean_square(self) -> float:
+        """E[x²], over channels and tokens."""
         return float(np.diag(self.kernel).mean())
 
     def times(self, gain: float) -> Signal:
+        """Multiply by a number."""
         transfer, square = None if self.transfer is None else gain * self.transfer, gain * gain  # ** raises on overflow
         return self._with(
             square * self.kernel, gain * self.mean, transfer, lambda gradient: self.backward(square * gradient)
@@ -111,7 +113,8 @@ class Signal:
     def normalised(self, eps: float, *, centred: bool, outside: bool = False) -> Signal:
         """Scale each token to mean square 1 over its channels, where `centred` about their mean: Σ_ij / (s_i s_j).
 
-        s_i = √(Σ_ii + ε), or √Σ_ii + ε where `outside`, less a mean² taken off; back Γ_ij / (s_i s_j), within 1/d.
+        s_i = √(Σ_ii + ε), or √Σ_ii + ε where `outside`, without the square of the mean that is taken off; back Γ_ij /
+        (s_i s_j). The gradient's loss along the token itself and along the mean is one part in d.
         """
         kernel = self.kernel - np.outer(self.mean, self.mean) if centred else self.kernel
         squares = np.diag(kernel)
@@ -168,7 +171,10 @@ class Signal:
         return replace(self, backward=lambda gradient: self.backward(times * gradient))
 
     def turned(self, angles: Sequence[float], still: float) -> Signal:
-        """Turn pairs of channels by θ times the place, but for a share `still`: Σ ⊙ R, R_ij the mean cos((i - j) θ)."""
+        """Turn pairs of channels by their angle times the token's place, but for the share `still`: Σ ⊙ R.
+
+        R_ij is the mean over channels of cos((i - j) θ), and 1 of those that stand still.
+        """
         places = np.arange(len(self.kernel))
         apart = np.abs(places[:, None] - places)
         means = still + (1 - still) * np.cos(np.outer(places, angles)).mean(1)
@@ -193,7 +199,8 @@ class Signal:
         the dropped share of A, `groups` how many heads read each head of keys and values, `heads` how many there are.
         With random relative `positions` C is what they make of queries of 0. Values, queries and keys have one root,
         and weights of their own. With M̄ = E[M] the output has the mean over heads of M̄ V M̄ᵀ + β² (E[A V Aᵀ] -
-        E[A] V E[A]ᵀ). Keys and values of another sequence, of S tokens, have `uniform` [H, T, S], and no skip.
+        E[A] V E[A]ᵀ). The gradient goes back likewise through the values, and through the scores to queries and keys.
+        Keys and values of another sequence, of S tokens, have `uniform` [H, T, S], and no skip.
         """
         centre = mixing.centre / mixing.gain if mixing.gain else 0.0
         kernels = (queries.kernel, keys.kernel, self.kernel)
@@ -394,8 +401,7 @@ def _added(matrices: Iterable[Array | None]) -> Array | None:
 #
 #     OpenAI 2025, arXiv:2508.10925, Sec. 2.2 (the sink); random attention: `attention_kernel.py`.
 
-SINK_NODES = 24
-"""Points of the Gauss-Hermite quadrature over log Z."""
+SINK_NODES = 24  # points of the Gauss-Hermite quadrature over log Z
 
 
 def attending_with_sink(
@@ -414,7 +420,8 @@ def attending_with_sink(
 ) -> Signal:
     """Mix values by attention with a sink of that `logit` b, as `Signal.attending` does without one.
 
-    `at_zero` is log Z at zero scores, [H, T], of each head in `uniform`, of `of_all`. `mixing` has no skip, no centre.
+    `at_zero` is log Z at zero scores, [H, T], for each head of `uniform`, which stand for `of_all` heads; `mixing` has
+    no skip and no centre.
     """
     heads = [
         values.attending(queries, keys, each[None], scale, mixing, p, groups, of_all, positions).gated(
@@ -506,9 +513,10 @@ class _SinkHead:
 
 
 def concatenated(signals: Sequence[Signal], widths: Sequence[int]) -> Signal:
-    """Concatenate channels, as many of each signal as its width says: Σ is the mean of theirs by width, each with Γ.
+    """Concatenate channels, as many of each signal as its width says: Σ is the mean of theirs by width.
 
-    Independent weights that read them all read them apart: their common part does not count, and J is 0 here.
+    A channel of any of them has the gradient kernel Γ. Independent weights that read them all read them apart: their
+    common part does not count, and J is 0 behind such weights, and here.
     """
     shares = [width / sum(widths) for width in widths]
     kernel = sum((share * x.kernel for share, x in zip(shares, signals, strict=True)), np.zeros_like(signals[0].kernel))

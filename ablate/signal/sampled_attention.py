@@ -32,11 +32,9 @@ from numpy.typing import NDArray
 
 from ablate.signal.attention_kernel import CLOSED, Array, RandomAttention, score_overflow, spread_over_keys
 
-ROWS = 4096
-"""Rows of A that are drawn at least, over all heads whose masks or biases are others: draws times tokens."""
-LEAST = 16
-"""Draws of A at least, over all heads."""
-TOGETHER = 2**19
+ROWS = 4096  # rows of A that are drawn at least, over all heads whose masks or biases are others: draws times tokens
+LEAST = 16  # draws of A at least, over all heads
+TOGETHER = 2**19  # entries of A that are drawn at once
 CACHED = 2**15
 """Entries of A whose products are computed at once: a quarter of a megabyte, which stays in a core's cache."""
 REMEMBERED = 2**18
@@ -57,7 +55,7 @@ class RelativePositions:
     scale: float
 
     def vary(self, queries: Array) -> bool:
-        """Whether these scores differ from 0, for this kernel of queries."""
+        """True if these scores differ from 0, for this kernel of queries."""
         return bool(self.scale) and bool(self.content or self.place or queries.any())
 
 
@@ -89,7 +87,8 @@ def random_attention(
 class _Moments(NamedTuple):
     """Means over draws: M = A - c A⁰, A_ij², M V Mᵀ, A K Aᵀ with positions, and `through`, [T, T]; entropies, [T].
 
-    `through` multiplies the gradient of outputs on its way to queries but through positions; `sizes` tr M V Mᵀ, [S].
+    `through` multiplies the kernel of the gradient of outputs on its way to the queries but through positions, and
+    `sizes` are tr M V Mᵀ of each draw, [S].
     """
 
     mean: Array
@@ -105,7 +104,8 @@ class _Moments(NamedTuple):
 class SampledAttention:
     """Attention at zero scores `uniform` W, kernels of queries, `keys` K and `values` V, and relative positions.
 
-    `of_queries` is not yet times `scale`², d_k times that of the scores; `centre` is c. `head` of `of` sets the draws.
+    `of_queries` is not yet multiplied by `scale`², d_k times that of the scores. `centre` is c, of attention at
+    queries of 0. `head` of `of` others sets the draws.
     Raises ScoresOverflow for scores whose variance is not finite.
     """
 
@@ -127,6 +127,7 @@ class SampledAttention:
 
     @property
     def draws(self) -> int:
+        """The number of draws of A that means are taken over."""
         return max(ceil(max(LEAST, ROWS / len(self.keys)) / self.of), 2)
 
     @cached_property
@@ -317,6 +318,7 @@ class SampledAttention:
             yield scores + at_zero + self._by_key(_normal(rng, some, placed, places)), at_zero
 
     def _chunks(self) -> Iterator[tuple[np.random.Generator, int]]:
+        """The generator, and the number of draws to compute at once with it."""
         rng = np.random.default_rng(self.head)
         most = max(1, TOGETHER // len(self.keys) ** 2)
         for first in range(0, self.draws, most):
@@ -403,8 +405,9 @@ def _turned(matrices: Array) -> Array:
 #     E[H_i]            = -Σ_j E[A]_ij log W_ij + ½ ∫₀¹ D_i(t) dt - D_i(1)
 #
 # For n keys whose scores have the variance v and correlation r this is about log n - v (1 - r) / 2 where v is small.
-# Where e^{v(1-r)} nears n, E[H] is too large: by 0.3 nats of 0.8 for v = 3, r = 0.3, n = 24. Sampled attention has its
-# entropy sampled. E[H] is the probe `attention_entropy` before dropout, without what attention adds to A.
+# Where e^{v(1-r)} nears n, E[A K Aᵀ] is least exact and E[H] too large: by 0.3 nats of 0.8 for v = 3, r = 0.3, n = 24.
+# Sampled attention has its entropy sampled. E[H] is what the probe `attention_entropy` measures, before dropout. What
+# attention adds to A (a skip, a fixed matrix) is no part of it.
 #
 #     Zhai et al. 2023, arXiv:2303.06296, Sec. 3 (the entropy); Stein 1981, Annals of Statistics 9(6), Lemma 2 (the
 #     integration by parts).
@@ -415,14 +418,20 @@ PLACES, SHARES = np.polynomial.legendre.leggauss(4)
 
 @dataclass(frozen=True)
 class AttentionStart:
-    """One attention before a step: `heads` are those of other masks or biases, `layer` is None outside of a model."""
+    """One attention before a step: `heads` are those whose masks or biases are others, `layer` is its layer.
+
+    `layer` is None outside of a model.
+    """
 
     heads: tuple[RandomAttention | SampledAttention, ...]
     layer: int | None = None
 
     @property
     def score_variance(self) -> float:
-        """The mean of Var(s_ij), relative positions included, over heads, queries, and keys that they see, by W."""
+        """The mean of Var(s_ij) = C_ii K_jj over heads, queries, and the keys that they see, weighed by W.
+
+        Random relative positions, whose scores are drawn as those of queries and keys are, are part of it.
+        """
         means = [(head.uniform * head.score_variances).sum() / len(head.keys) for head in self.heads]
         return float(np.mean(means))
 
@@ -433,7 +442,7 @@ class AttentionStart:
 
     @property
     def sampled(self) -> bool:
-        """Whether its numbers are means over draws, in some head."""
+        """True if its numbers are means over draws, in some head."""
         return any(isinstance(head, SampledAttention) for head in self.heads)
 
     @property
@@ -448,6 +457,7 @@ class AttentionStart:
 
 
 def joined(*parts: tuple[AttentionStart, ...]) -> tuple[AttentionStart, ...]:
+    """The attentions that several signals went through, in their order, each once."""
     return tuple({id(each): each for part in parts for each in part}.values())
 
 
@@ -487,7 +497,7 @@ def _cross_entropy(weights: Array, uniform: Array) -> Array:
 #   Shazeer et al. 2017, arXiv:1701.06538, Eq. 3 to 5 (gates, without noise). For gains g = softmax or sigmoid of r, and
 #   q what they are divided by: ∂g_e/∂r_m = g_e (δ_em - q_m) a_m.
 
-ROUTING_DRAWS = 384
+ROUTING_DRAWS = 384  # draws of the logits of one sequence
 ROUTING_SEED = 0
 
 

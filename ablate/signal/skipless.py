@@ -76,7 +76,7 @@ def scheduled_correlation(layer: int, n_layers: int, final: float, initial: floa
 def exponential_step(layer: int, n_layers: int, final: float, skip: float = 0.0) -> LayerStep:
     """E-SPA's decay rates around the attention of layer l, from 1 (App. C).
 
-    With a normalised skip α, its outgoing rate keeps α² + (1 - α²) λ² at what λ² is without (Eq. 26):
+    With a normalised skip α around it, its own outgoing rate keeps α² + (1 - α²) λ² at the λ² without one (Eq. 26):
     λ_α² = (λ_0² - α²) / (1 - α²), λ_0 = a(γ_l) / a(γ_{l-1}), and a(γ_{l,α}) = λ_α a(γ_{l-1}).
     Raises InputError for a skip not in [0, 1), and where λ_α is not a positive number.
     """
@@ -102,7 +102,8 @@ def uniform_step(
     """U-SPA's correlations around the attention of layer l, from 1, growing with the `power` of l/L (App. C).
 
     With a normalised skip α around it, the attention gives (ρ_l - α² ρ_{l-1}) / (1 - α²) itself (Sec. 3.4).
-    Raises InputError for a skip not in [0, 1), for correlations that fall with depth, and for one of 1 or more to give.
+    Raises InputError for a skip not in [0, 1), for correlations that fall with depth, and where the attention would
+    have to give a correlation of 1 or more.
     """
     _check_skip(skip)
     if not 0 <= initial <= final:

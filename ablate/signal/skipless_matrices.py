@@ -160,7 +160,8 @@ def _causal_uniform(length: int, incoming: float, outgoing: float) -> Array:
         A_{j+1,j} = √κ (y - x √(R_{j-2} R_j)) / (p_{j-1}(x) √(R_{j-1} R_{j-2}))
         A_{i,j} - A_{i+1,j} = √κ x (√R_i - √R_{i-2}) / (p_{i-1}(x) √R_{i-1})        whatever j < i
 
-    where R_i - R_{i-2} = 2 (y - x) / (p_i(x) p_{i-2}(x)), and y² - x² R_{j-2} R_j has the factor y - x as well.
+    where R_i - R_{i-2} = 2 (y - x) / (p_i(x) p_{i-2}(x)), and y² - x² R_{j-2} R_j has the factor y - x as well: a
+    small step between layers has small entries, whose logarithms are as exact as those of a large one.
     """
     x, y = incoming, outgoing
     steps = np.arange(length, dtype=np.float64)  # j - 1, and i - 1
@@ -188,8 +189,8 @@ def _symmetric_uniform(length: int, incoming: float, outgoing: float) -> Array:
 #     A_l = L_l L̂_{l-1}⁻¹        L_l L_lᵀ = Σ_l,  L̂_l L̂_lᵀ = Σ̂_l = C(Σ_l)  entry by entry
 #
 # C is the correlation map of the MLP's activation (`kernel_maps`): tokens have the covariance Σ_l after attention,
-# and Σ̂_l after the MLP. Layer 1 reads the embedding, after no MLP: Σ̂_0 = Σ_0. A with an entry that is not positive
-# is refused.
+# and Σ̂_l after the MLP. Layer 1 reads the embedding, after no MLP: Σ̂_0 = Σ_0. Nothing ensures that the entries of A
+# are positive, so this is checked, and an A with one that is not is refused.
 #
 #     He et al. 2023, arXiv:2302.10322, Sec. 3.4, which leaves the MLP out: A_l = L_l L_{l-1}⁻¹.
 

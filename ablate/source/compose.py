@@ -33,8 +33,7 @@ from ablate.source.problems import Problem, Problems, quote, suggest
 # `1e-6` is a number, `off`, `yes`, `2024-01-01` and `1:30` are text, `0o17` is fifteen and `017` seventeen. A number
 # that a float cannot hold (`1e999`, `1e-999`) is refused: read as infinity or zero it would be another value.
 
-LARGEST_WHOLE: Final = 10**300
-"""The bound of whole numbers, below which each one converts to a float and prints."""
+LARGEST_WHOLE: Final = 10**300  # the bound of whole numbers, below which each one converts to a float and prints
 
 NO_TAGS: Final = "tags ('!…') are not supported, except !!str, !!int, !!float, !!bool and !!null"
 _TAG_PREFIX = "tag:yaml.org,2002:"
@@ -107,8 +106,7 @@ def is_collection_tag(tag: str) -> bool:
     return tag in (_TAG_PREFIX + "map", _TAG_PREFIX + "seq")
 
 
-MAX_NODES: Final = 20_000
-"""The largest number of values in a document; an alias counts as everything it stands for."""
+MAX_NODES: Final = 20_000  # the largest number of values in a document; an alias counts as everything it stands for
 MAX_DEPTH: Final = 64
 
 DRIVES: Final = "it is invisible, and changes what a terminal shows"

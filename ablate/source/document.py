@@ -32,10 +32,8 @@ from ablate.source.problems import Problems, nearest, quote, shorten, suggest
 T = TypeVar("T", bound=BaseModel)
 Loc = tuple[int | str, ...]
 
-READ: Final = 180
-"""The longest line of names that one still reads."""
-MANY: Final = 20
-"""At most this many unknown keys of one mapping are shown; further ones are counted."""
+READ: Final = 180  # the longest line of names that one still reads
+MANY: Final = 20  # at most this many unknown keys of one mapping are shown; further ones are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +193,7 @@ def _opening(place: Place) -> Span:
 
 WHOLE: Final = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?)\s*([kKmM]?)")
 """A whole number as other programs write it: 1_000, 1,000, 1e3, 80k."""
-PLAIN: Final = re.compile(r"[A-Za-z0-9.+-][A-Za-z0-9_./+-]*")
-"""A word that needs no quotes in a YAML list."""
+PLAIN: Final = re.compile(r"[A-Za-z0-9.+-][A-Za-z0-9_./+-]*")  # a word that needs no quotes in a YAML list
 THOUSANDS: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 _UNEXPECTED: Final = ("literal_error", "enum", "string_pattern_mismatch")
 _BOUNDS: Final[Map[str, str]] = {
@@ -288,7 +285,10 @@ def _note_union(place: Place, problems: Problems, hints: Hints) -> None:
 
 
 def _meant(place: Place) -> Any | None:
-    """The arm a value was meant for, or None: of mappings the one sharing most keys, else the only one of its kind."""
+    """The arm a value was written for: of mappings the one sharing most keys, else the only one of its kind.
+
+    None also where the keys are of several arms, each known to one of them.
+    """
     fitting = [arm for arm in arms(place.wanted) if _fits(arm, place.value)]
     if isinstance(place.value, Mapping):
         keys = [str(key) for key in place.value]

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
-Atom: TypeAlias = bool | int | float | str | None
-"""The value of a scalar."""
+Atom: TypeAlias = bool | int | float | str | None  # the value of a scalar
 
 _BREAK = re.compile(r"\r\n|\r|\n")
 
@@ -74,7 +73,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value; `text` is as written, without quotes, escapes and folding (`1e-6`). Equality ignores places."""
+    """One value. `text` is what was written, with quotes, escapes and folding undone: `1e-6` for the value 1e-06.
+
+    Two scalars are equal if value and text are, whatever their places.
+    """
 
     value: Atom
     text: str

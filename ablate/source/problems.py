@@ -12,10 +12,8 @@ from ablate.errors import AblateError, InputError, Mistake
 from ablate.output.escape import written_out
 from ablate.source.located import Mapping, Scalar, Span
 
-SHOWN = 50
-"""At most this many mistakes are shown; further ones are counted."""
-LINE = 120
-"""Names that take more characters than this are not listed in full if a command lists them."""
+SHOWN = 50  # at most this many mistakes are shown; further ones are counted
+LINE = 120  # names that take more characters than this are not listed in full if a command lists them
 NEAREST = 3
 
 
@@ -185,6 +183,7 @@ def unknown(
 
 
 def refusal(message: str, span: Span | None = None, *, label: str = "", notes: Iterable[str] = ()) -> InputError:
+    """Return the error of a single problem, to be raised."""
     problems = Problems()
     problems.add(message, span, label=label, notes=notes)
     return InputError(problems.text(), problems.mistakes())
@@ -223,10 +222,8 @@ def shorten(text: str) -> str:
 
 # A line of source with carets under a span: tabs, wide and combining characters keep the carets in place.
 
-WINDOW = 100
-"""Of a longer line, this many characters around the span are shown."""
-LEFT_OF_SPAN = 40
-"""How many characters of a long line stay to the left of the span."""
+WINDOW = 100  # of a longer line, this many characters around the span are shown
+LEFT_OF_SPAN = 40  # how many characters of a long line stay to the left of the span
 TAB = 4
 
 

@@ -84,8 +84,7 @@ def neighbour(path: Path, error: OSError | ValueError) -> str:
 
 # One document laid over another: profiles over a space, a space over its grammar's defaults, `--set path=value`.
 
-SET: Final = "--set"
-"""The name of a source that is an argument of the command line."""
+SET: Final = "--set"  # the name of a source that is an argument of the command line
 
 _KEY = re.compile(r""""(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>[^.='"\s]+)""")
 

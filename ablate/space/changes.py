@@ -34,7 +34,10 @@ from ablate.space.vary import FEWEST_SIZES, FactorLevel, LadderSize, VariedAddre
 
 
 def with_changes(space: Space, changes: Iterable[Change], problems: Problems) -> Space | None:
-    """Return the space with its model, recipe and data changed; None after a mistake."""
+    """Return the space with its model, recipe and data changed; None after a mistake, which is then in `problems`.
+
+    A corpus that is not changed stays the same text, however much of it the changed recipe reads.
+    """
     located, before = space.located, len(problems)
     corpora = space.grammar.catalogue.of_kind(CorpusSpec)
     assert isinstance(located, Mapping)
@@ -131,8 +134,7 @@ def _counts_heads(architecture: Architecture, catalogue: Catalogue) -> bool:
 
 SET_TWICE = "it would be set twice"
 
-Read: TypeAlias = "list[tuple[FactorLevel, object]]"
-"""The levels of a factor, each with the values that it comes to."""
+Read: TypeAlias = "list[tuple[FactorLevel, object]]"  # the levels of a factor, each with the values that it comes to
 
 
 def check_vary(space: Space, problems: Problems) -> None:
@@ -222,6 +224,7 @@ def levels_in_block(factor: VariedAddress, blocks: Sequence[Block], space: Space
 
 
 def check_different(factor: VariedAddress, read: Read, problems: Problems) -> None:
+    """Report levels that come to the same; if all do, the factor has no effect."""
     if len(read) > 1 and all(one == read[0][1] for _, one in read):
         notes = ("remove it, or list other values",)
         message = f"vary of {factor.address} has no effect: all its levels come to the same"
@@ -454,6 +457,7 @@ def check_kind_of_search(space: Space, problems: Problems) -> None:
 
 
 def _misfit(derivations: Template, space: Space) -> str | None:
+    """Return the reason if no derivation fits the kind of the model; None if one may."""
     catalogue, kind = space.grammar.catalogue, space.model.kind
     if kind == MLP and not _changes_parts(space):
         mixing, _ = contained(derivations, lambda value: isinstance(value, Node) and mixes(catalogue[value.name]))

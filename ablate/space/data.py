@@ -44,6 +44,8 @@ from ablate.space.documents import (
 
 
 class Bpe(Document):
+    """Byte-level BPE trained on the training split: `bpe: 32000`, the 256 bytes and an end of text included."""
+
     bpe: Annotated[int, Field(ge=257, le=65536)]
 
 
@@ -63,7 +65,7 @@ class WordPiece(Document):
     """WordPiece trained on the training split: `wordpiece: 32768`, or `wordpiece: {size: 32768, lowercase: false}`."""
 
     wordpiece: Annotated[Pieces, BeforeValidator(_pieces)]
-    separator: ClassVar[int] = 3
+    separator: ClassVar[int] = 3  # the token that ends a document: `[SEP]`
     loses: ClassVar[str] = "WordPiece loses white space and unknown words"
 
 
@@ -71,13 +73,14 @@ class Unigram(Document):
     """Unigram pieces trained on the training split: `unigram: 8000`, with five special tokens and the 256 bytes."""
 
     unigram: Annotated[int, Field(ge=262, le=65536)]
-    separator: ClassVar[int] = 3
+    separator: ClassVar[int] = 3  # the token that ends a document: `</s>`
 
 
 class TokenizerFile(Document):
     """A tokenizer that was trained elsewhere: `file: tokenizer.json`, as the library `tokenizers` saves one.
 
-    The path is absolute, or relative to the space's folder, which it must not leave.
+    The path is absolute, or relative to the space's folder, which it must not leave. Its tokens are known once the file
+    is read, as a `SavedTokenizer`.
     """
 
     file: Annotated[str, AfterValidator(checked_pattern)]
@@ -132,10 +135,11 @@ Patterns = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The form of an example that is no text: values of a `shape` and a `dtype`, and its targets.
+    """The form of an example that is no text: values of a `shape` and a `dtype`, and the targets that label it.
 
-    `shape` is (channels, height, width) of images, or (times, features) of frames, at most that many times. `targets`
-    is 0 for one class per example, or n for a sequence of at most n tokens; `classes` is how many of them there are.
+    `shape` is (channels, height, width) of images, or (times, features) of frames, of which an example has at most that
+    many. `targets` is 0 for one class of each example, or n for a sequence of at most n tokens; `classes` is the number
+    of classes, or of tokens.
     """
 
     shape: tuple[int, ...]
@@ -158,21 +162,23 @@ class Layout:
 class CorpusSettings(Document):
     """The settings of a corpus. The first field has the name of the corpus; a corpus without fields is just its name.
 
-    With a field `at_most`, at most so many bytes of text are read, and no more than the steps need (null: all of it).
+    With a field `at_most`, at most so many bytes of text are read, and no more than the steps need (see
+    `space/fits.py`); if it is null, all of it is read.
     """
 
     @property
     def patterns(self) -> tuple[str, ...]:
+        """The glob patterns of its local files, if it has any."""
         return ()
 
     @property
     def pairs(self) -> bool:
-        """Whether its texts are pairs: a source and then its target, both in one folder (see `data/pair_stream.py`)."""
+        """True if its texts are pairs: a source and then its target, both in one folder (see `data/pair_stream.py`)."""
         return False
 
     @property
     def layout(self) -> Layout | None:
-        """The layout of its examples if they are no text: each is then a record (see `data/record_stream.py`)."""
+        """The layout of its examples, which are then records (see `data/record_stream.py`); None if they are text."""
         return None
 
 
@@ -183,6 +189,7 @@ class CorpusSpec(Configured):
     kind: ClassVar[Kind] = CORPUS
 
     def layout(self, settings: Map[str, JsonValue]) -> Layout | None:
+        """Return the layout of the examples of the corpus with these settings; None if they are text."""
         read: CorpusSettings = self.read(settings)
         return read.layout
 
@@ -240,8 +247,7 @@ def _meant(located: Mapping, known: Map[str, CorpusSpec]) -> CorpusSpec | None:
 #
 # It is known by its content, not by its name: the same file elsewhere is the same tokenizer.
 
-LARGEST: Final = 2**16
-"""The most tokens, since token streams hold 16 bits for each."""
+LARGEST: Final = 2**16  # the most tokens, since token streams hold 16 bits for each
 SEPARATORS: Final = ("[SEP]", "</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[EOS]")
 PADDINGS: Final = ("[PAD]", "<pad>", "<|padding|>", "<|pad|>")
 MASKS: Final = ("[MASK]", "<mask>", "<|mask|>")
@@ -273,6 +279,7 @@ class SavedTokenizer(TokenizerFile):
 
     @property
     def identity(self) -> str:
+        """The hash of its content, not its name."""
         return self.content
 
     def __eq__(self, other: object) -> bool:
@@ -304,7 +311,10 @@ class UnusableFileError(ValueError):
 
 
 def read_saved(saved: TokenizerFile, folder: Path, kept: Map[str, str] | None = None) -> SavedTokenizer:
-    """Read the file of a tokenizer, or its `kept` text instead; UnusableFileError for one that cannot be used."""
+    """Read the file of a tokenizer; UnusableFileError for one that cannot be used.
+
+    A text that is `kept` of it is read instead of the file, also by `text_of` from then on.
+    """
     text = (kept or {}).get(saved.file)
     read = _read_tokenizer(text_of(saved, folder) if text is None else text).model_copy(update={"file": saved.file})
     if text is not None:

@@ -34,8 +34,7 @@ from ablate.space.overlay import Origins, replaced, without
 from ablate.space.recipe import Recipe
 from ablate.space.vary import NEXT, SIZES, VARY, LadderSizes, LawKind, Vary, fill_end, read_sizes, read_vary
 
-Objectives: TypeAlias = Literal["one", "several"]
-"""How many objectives a sampler supports in one search."""
+Objectives: TypeAlias = Literal["one", "several"]  # the number of objectives that a sampler supports in one search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +53,7 @@ class OneKind(Document):
         return next((name for name in type(self).model_fields if getattr(self, name) is not None), "")
 
 
-Split = Annotated[tuple[str, ...] | bool, BeforeValidator(as_tuple)]
-"""The edits to split by place; true: all."""
+Split = Annotated[tuple[str, ...] | bool, BeforeValidator(as_tuple)]  # the edits to split by place; true: all
 Interactions = Literal["none", "pairs"]
 
 
@@ -152,8 +150,10 @@ class Budget(OneKind):
 
 
 class Rungs(Document):
-    """Where trials of a search are compared during training: after the share `first` of the steps, and then after
-    `factor` times as many each time; at each rung the best `1/factor` continue."""
+    """Comparisons of the trials of a search during training, at each of which the best `1/factor` continue.
+
+    The first is after the share `first` of the steps, each later one after `factor` times as many.
+    """
 
     first: Annotated[Share, Field(gt=0, lt=1)]
     factor: Annotated[int, Field(ge=2, le=100)]

@@ -32,7 +32,8 @@ from ablate.space.overlay import Origins, replaced
 class Choice:
     """A thing of some kind by its name, with its settings: `{name: settings}`, or just the name if it has none.
 
-    The settings are plain JSON values; `Configured.read` turns them into the document that the thing declares.
+    The settings are plain JSON values, so that a trial can be sent to any machine; `Configured.read` turns them into
+    the document that the thing declares.
     """
 
     name: str
@@ -194,8 +195,7 @@ def none_as_null(value: object) -> object:
     return None if value == "none" else value
 
 
-PERCENT = r"^\d*[1-9]\d*(\.\d+)?%$|^\d+\.\d*[1-9]\d*%$"
-"""A share above 0 %, as it is written."""
+PERCENT = r"^\d*[1-9]\d*(\.\d+)?%$|^\d+\.\d*[1-9]\d*%$"  # a share above 0 %, as it is written
 
 
 Real = Annotated[float, BeforeValidator(as_real), Field(allow_inf_nan=False)]

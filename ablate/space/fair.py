@@ -16,8 +16,7 @@ from ablate.source.yaml import overlay
 from ablate.space.documents import HINTS, AsRead, Document, SectionReader, Share, as_tuple
 from ablate.space.overlay import replaced
 
-Plain: TypeAlias = "bool | int | float | str | tuple[Plain, ...] | None"
-"""A value to try; a mapping is kept as text."""
+Plain: TypeAlias = "bool | int | float | str | tuple[Plain, ...] | None"  # a value to try; a mapping is kept as text
 
 BudgetKind = Literal["steps", "tokens", "flops", "wallclock"]
 
@@ -69,7 +68,10 @@ class TunedField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tune(AsRead):
-    """A grid search for each block at `seeds` separate seeds; its best combination on the tuning split is compared."""
+    """A grid search for each block: every combination of these values is trained at `seeds` separate seeds.
+
+    The block is then compared with its best combination on the tuning split.
+    """
 
     seeds: int
     fields: tuple[TunedField, ...]
@@ -81,7 +83,8 @@ class Tune(AsRead):
 class Terms(Document):
     """The terms of one comparison: the budget of each block, and whether its size is matched to the baseline's.
 
-    With `steps` and `tokens` every block spends what the recipe says; with `flops` and `wallclock`, as the baseline.
+    With `steps` and `tokens` every block spends what the recipe says; with `flops` and `wallclock`, what the baseline
+    spends on that recipe.
     """
 
     budget: BudgetKind
@@ -89,7 +92,7 @@ class Terms(Document):
 
     @property
     def plain(self) -> bool:
-        """Whether no block is changed: batches have one size, so equal steps are equal tokens."""
+        """True if no block is changed: batches have one size, so equal steps are equal tokens."""
         return self.budget in ("steps", "tokens") and self.match == "none"
 
 
@@ -200,7 +203,10 @@ def _check_common_settings(located: Mapping, under: Mapping, by_hand: Source, pr
 
 
 class Noise(Document):
-    """A/A arms: the baseline trained again at `seeds` seeds with another initialisation and the same batches."""
+    """A/A arms: the baseline trained again at `seeds` seeds with another initialisation and the same batches.
+
+    The differences are noise: the floor below which no difference between blocks can be detected.
+    """
 
     seeds: Annotated[int, Field(ge=2, le=1_000)]
 

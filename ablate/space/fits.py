@@ -45,8 +45,7 @@ PAIRS: Final = "pairs"
 LIKELIHOOD: Final = {"label_smoothing": 0.0, "z": 0.0}
 """The terms of `recipe.loss` that are of a cross-entropy alone, at the values at which they add nothing."""
 OR_LEAVE_OUT: Final = "or leave it out"
-CHANNELS: Final = (1, 3)
-"""How many channels images have that torchvision transforms: grey, or colours."""
+CHANNELS: Final = (1, 3)  # the numbers of channels of images that torchvision transforms: grey, or colours
 
 
 def check_fits(
@@ -79,6 +78,7 @@ def check_fits(
 
 
 def layout_of(data: Data, catalogue: Catalogue) -> Layout | None:
+    """Return the layout of the examples of a corpus; None if they are text."""
     return corpus_settings(data, catalogue).layout
 
 
@@ -258,7 +258,7 @@ class _FitCheck:
 # see the same text, whatever budget or learning rate they are given.
 
 MARGIN_OF_TEXT: Final = 2
-LEAST_BYTES: Final = 2**26
+LEAST_BYTES: Final = 2**26  # 64 MiB
 BYTES_PER_TOKEN: Final = {"bytes": 1, "bpe": 4}
 
 

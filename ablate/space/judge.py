@@ -79,27 +79,24 @@ Foreseen = Literal["better", "worse", "higher", "lower", "equivalent"]
 Sign = Literal["positive", "negative"]
 
 
-STEP = "<"
-"""The sign between the names of an order, the lower first."""
+STEP = "<"  # the sign between the names of an order, the lower first
 
 
-FORECAST = "forecast."
-"""The prefix of a number of a forecast, with which a metric may be claimed to correlate."""
+FORECAST = "forecast."  # the prefix of a number of a forecast, with which a metric may be claimed to correlate
 
 
-FORECAST_NUMBERS = ("growth", "cosine", "gradient", "logits")
-"""These numbers: see `plan/plan.py`."""
+FORECAST_NUMBERS = ("growth", "cosine", "gradient", "logits")  # these numbers: see `plan/plan.py`
 
 
-FORMS = ("of", "order", "equivalent", "correlation")
-"""The forms of a claim by their keys: a claim has exactly one."""
+FORMS = ("of", "order", "equivalent", "correlation")  # the forms of a claim by their keys: a claim has exactly one
 
 
 class Expected(Document):
     """A claim, written before it is run, in one of four forms.
 
-    `of` is a variant, judged against the baseline, or an edit: the verdict on the metric is one of `verdict`. `order`
-    is `a < b < c` of variants, the lowest first, and `equivalent` a list of them: each step of it holds. `correlation`
+    `of` is a variant, judged against the baseline, or an edit: the verdict on the metric is one of `verdict`, which are
+    `higher` and `lower` in place of `better` and `worse` where neither side of the metric is better. `order` is
+    `a < b < c` of variants, the lowest first, and `equivalent` a list of them: each step of it holds. `correlation`
     is another metric, or a number of the forecast such as `forecast.cosine`, whose correlation with `metric` over the
     variants, within each seed, has the sign `verdict`. `by` is the size of the difference (of each step), or of the
     correlation, that its power is reported for, written as a margin is; it has no part in the verdict.
@@ -174,8 +171,7 @@ WAYS_OF_FORMS = {
 
 
 def check_claims(judge: Judge, origins: Origins, problems: Problems) -> None:
-    """Report claims of no form or several, with a verdict not of their form, which any verdict confirms, or which none
-    can.
+    """Report claims of no form or several, with a verdict not of their form, or that any verdict or none confirms.
 
     Undecided confirms nothing, so a claim says something if one verdict that can be given speaks against it. Without a
     margin nothing is ever equivalent.
@@ -254,8 +250,7 @@ class _ClaimCheck:
 
 
 PROBED = ("measure", "probes")
-ABSENT = (None, "none")
-"""The values of an optional field that is not there."""
+ABSENT = (None, "none")  # the values of an optional field that is not there
 
 
 class JudgeReader(SectionReader):
@@ -279,6 +274,7 @@ class JudgeReader(SectionReader):
         return self.section("measure", Measure)
 
     def judge(self, measure: Measure | None) -> Judge | None:
+        """Read the section; `each` holds the defaults of every metric."""
         located = self.located.get("judge")
         if not isinstance(located, Mapping):
             return self.section("judge", Judge)

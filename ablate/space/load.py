@@ -365,6 +365,7 @@ def load_block(text: str | Block, grammar: Grammar, overrides: Map[str, object])
 
 
 def check_known(block: Block, catalogue: Catalogue) -> None:
+    """Raise InputError if a block has components that are not in the catalogue."""
     if missing := sorted({node.name for node in walk(block)} - {spec.name for spec in catalogue}):
         raise InputError(f"no component is named {', '.join(map(quote, missing))}\n  = pass its file in plugins")
 
@@ -403,6 +404,8 @@ def _value_as_yaml(address: str, value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KnownSpace:
+    """A space by its name: its file, its question and profiles if it can be read, and whether it is shipped."""
+
     name: str
     path: Path
     question: str

@@ -9,8 +9,7 @@ from typing import ClassVar, Final, Literal, TypeAlias, get_args
 from ablate.block.catalogue import Catalogue
 from ablate.extension.declaration import PROBE, Declaration, Kind
 
-Better: TypeAlias = Literal["lower", "higher", "none"]
-"""The side of a metric that is better; `none` where neither is."""
+Better: TypeAlias = Literal["lower", "higher", "none"]  # the side of a metric that is better; `none` where neither is
 Direction: TypeAlias = Literal["better", "worse", "higher", "lower"]
 """A word for a difference; `higher` and `lower` where neither side is better."""
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
@@ -25,7 +24,7 @@ at layers and behind the last of them, or the stream before and after a step.
 PASSED_BACK: frozenset[Reads] = frozenset({"gradients", "layer_gradients"})
 """The gradients of the stream, read in the backward pass."""
 IN_STEPS: frozenset[Reads] = frozenset({"parameters", *PASSED_BACK, "update"})
-"""Read in measured steps of training, on their batch; the others are read at evaluations."""
+"""The objects that are read in measured steps of training, on their batch; the others are read at evaluations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +48,13 @@ SITES: Mapping[str, Site] = {
     ),
     IN_TRAINING: Site("read with dropout, in the forward pass of the step", "Sec. 3.4, arXiv:2403.09635"),
 }
-"""Where a probe of the stream may read, besides the inputs of the blocks and the head (`probes/sites.py`)."""
+"""Places where a probe of the stream may read, besides the inputs of the blocks and the head (`probes/sites.py`)."""
 
 NATS, BITS = "eval_loss", "eval_bits_per_byte"
 """The held-out loss per token, comparable under one tokenizer, and per byte of text, comparable across tokenizers."""
 AVERAGED: Final = "_averaged_weights"
 """The ending of the name of a number of the averaged weights at the end of a trial (`recipe.average`)."""
-ACCURACY: Final = "eval_accuracy"
-"""The share of held-out targets that are predicted."""
+ACCURACY: Final = "eval_accuracy"  # the share of held-out targets that are predicted
 OF_OBJECTIVE = frozenset({BITS, "perplexity", ACCURACY})
 """The numbers of an evaluation that only some objectives measure."""
 SMOOTHED: Final = "train_loss_ema"
@@ -82,6 +80,7 @@ def direction(up: bool, better: Better) -> Direction:
 
 
 def directions(better: Better) -> tuple[Direction, Direction]:
+    """Return both words for a difference in such a metric: `better` and `worse`, or `higher` and `lower`."""
     return ("higher", "lower") if better == "none" else ("better", "worse")
 
 

@@ -31,6 +31,7 @@ class PositionTable(Document):
 
 
 def _table(value: object) -> object:
+    """Read a bare standard deviation as a table with one row per position of the context."""
     return value if value is None or isinstance(value, dict | list | PositionTable) else {"std": value, "rows": None}
 
 
@@ -116,12 +117,13 @@ OF_ENCODER: Final = {
     "encoder_layers": "how many layers the encoder has",
     "source": "the length of what the encoder reads",
 }
+"""The fields that only a model of two stacks has."""
 OF_ENCODER_ALONE: Final = {
     "segments": "the rows of a table that tells the parts of a sequence apart",
     "transform": "a layer before the head of an encoder",
 }
-NO_VALUES: Final = (None, 0, "none")
-"""The values of such fields at which there is none."""
+"""The fields that only an encoder has."""
+NO_VALUES: Final = (None, 0, "none")  # the values of such a field where it is not set
 
 
 def check_encoder(model: Model, origins: Origins, problems: Problems) -> None:
@@ -156,8 +158,7 @@ COMPONENTS = {
     "head_init": Part("init", optional=True),
 }
 """The keys of `model` that hold components; the others are plain values."""
-NOT_NEEDED = frozenset({"head_init"})
-"""Those that came later: left out they are none."""
+NOT_NEEDED = frozenset({"head_init"})  # those of them that came later: left out they are none
 
 
 class ModelReader(SectionReader):

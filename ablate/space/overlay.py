@@ -44,7 +44,10 @@ def replaced(located: Mapping, key: str, value: Located) -> Mapping:
 
 
 def lay(base: Mapping, over: Mapping, corpora: Container[object]) -> Mapping:
-    """Lay `over` on `base`: mappings merge key by key, and a choice of `base` is dropped where `over` makes another."""
+    """Lay `over` on `base`: mappings merge key by key, and a choice of `base` is dropped where `over` makes another.
+
+    `corpora` holds the names of all corpora.
+    """
     over = _with_settings(over, OPTIMIZER)
     base = _without_other_corpus(base, over, corpora)
     for path in CHOICES:
@@ -125,6 +128,7 @@ def lay_settings(written: Mapping, settings: Sequence[str], corpora: Container[o
 
 
 def _placed(merged: Mapping, over: Mapping | None, span: Span) -> Mapping:
+    """Return the same values, with each mapping located where `over` has it, or at `span` if `over` does not."""
     entries: list[tuple[Scalar, Located]] = []
     for key, value in merged.entries:
         if over is not None and key.value in over:
@@ -174,6 +178,7 @@ def _with_settings(located: Mapping, path: tuple[str, ...]) -> Mapping:
 
 
 def _only_named(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapping:
+    """Return `base` with the settings of only those things that `over` names; of all if it names none."""
     named = _at(over, path)
 
     def change(value: Located) -> Located | None:
@@ -196,6 +201,7 @@ def _dropped(located: Mapping, path: tuple[str, ...]) -> Mapping:
 
 
 def _changed(located: Mapping, path: tuple[str, ...], change: Callable[[Located], Located | None]) -> Mapping:
+    """Change the value at a path, or drop its key if the change gives None."""
     first, *rest = path
     entries: list[tuple[Scalar, Located]] = []
     for key, value in located.entries:
@@ -214,16 +220,15 @@ def _changed(located: Mapping, path: tuple[str, ...], change: Callable[[Located]
 # Of values that are wrong only in combination, the one from the uppermost layer is the one to fix: the error points
 # at it, and shows the others beside it.
 
-GRAMMAR, FILE, PROFILE, SETTING = range(4)
-"""The layers of a space, the lowest first; presets belong to the grammar."""
+GRAMMAR, FILE, PROFILE, SETTING = range(4)  # the layers of a space, the lowest first; presets belong to the grammar
 
 Keys = tuple[str | int, ...]
 
 
 class Origins:
-    """The places at which the values of a resolved space were written.
+    """The places at which the values of a resolved space were written; `path` is its file.
 
-    `tokenizers` are the texts of files that are not to be read from the disk.
+    `tokenizers` are the texts of the tokenizer files that it names, where these are not to be read from the disk.
     """
 
     def __init__(self, located: Mapping, path: Path, tokenizers: Map[str, str] | None = None):

@@ -50,8 +50,7 @@ RATES: Final[Map[ParameterKind, tuple[str, ...]]] = {
     "gains": ("norm_lr",),
 }
 """The settings that may have the rate of a kind; the first that is given counts, and if none is, the rate of others."""
-OTHERS: Final = "weights"
-"""The name of the parameters that have the rate `lr`."""
+OTHERS: Final = "weights"  # the name of the parameters that have the rate `lr`
 GROUPS: Final[Map[str, str]] = {"embedding_lr": "embedding", "head_lr": "head", "norm_lr": "norms"}
 """The name of the parameters that have a rate of their own."""
 EACH: Final[Map[str, ParameterKind]] = {"embedding": "embedding", "head": "head", "norms": "scales"}
@@ -100,8 +99,7 @@ class Settings(Document):
         Field(description=f"a list of {', '.join(PARAMETER_KINDS)}"),
     ]
 
-    rule: ClassVar[str] = ""
-    """The rule that updates matrices, of an optimiser that has another for the rest."""
+    rule: ClassVar[str] = ""  # the rule that updates matrices, of an optimiser that has another for the rest
 
     @property
     def others(self) -> Rate:
@@ -109,6 +107,7 @@ class Settings(Document):
         return Rate(self.lr, "lr")
 
     def rates(self) -> dict[str, Rate]:
+        """Return the rates in force, by the parameters that they are of."""
         rates, others = {"matrices": Rate(self.lr, "lr", self.rule)}, self.others
         for name, kind in EACH.items():
             own = setting_of_rate(self, kind)
@@ -188,15 +187,15 @@ class Schedule(Document):
     from_zero: bool
 
 
-NEXT_TOKEN: Final = Choice("next_token")
-"""The objective of a recipe that names none."""
+NEXT_TOKEN: Final = Choice("next_token")  # the objective of a recipe that names none
 
 
 class Loss(Document):
     """The terms beside the cross-entropy.
 
-    A share `label_smoothing` of it is of all tokens alike. `z` weighs the mean square of the logits' log normaliser,
-    and `ahead` the second token ahead, the third, …, predicted by the same logits, or by blocks of `model.ahead`.
+    A share `label_smoothing` of it is of all tokens, equally likely. `z` weighs the mean square of the logits' log
+    normaliser. `ahead` weighs the second token ahead, the third, and so on, predicted by the same logits, or by blocks
+    of their own (`ahead` of the model).
     """
 
     label_smoothing: Decay = 0.0
@@ -205,6 +204,8 @@ class Loss(Document):
 
 
 class RandAugment(Document):
+    """Random transformations of an image: how many after one another, and their magnitude, from 0 to 30."""
+
     operations: Annotated[int, Field(ge=1, le=14)] = 2
     magnitude: Annotated[int, Field(ge=0, le=30)] = 9
 
@@ -220,7 +221,7 @@ class Augment(Document):
 
 
 class BatchRamp(Document):
-    """A batch that grows from `from` sequences linearly to `batch` after `until` steps (see `schedule.py`)."""
+    """A batch that grows linearly from `from` sequences to `batch`, reached after `until` steps (see `schedule.py`)."""
 
     from_: Annotated[Count, Field(alias="from")]
     until: Length
@@ -255,8 +256,8 @@ class MovingAverage(Document):
 class Recipe(Document):
     """How a model is trained. `clip` bounds the global gradient norm (null: no clipping).
 
-    On the `average` of the weights a trial is evaluated once more at its end. The fields from `loss` on came later: at
-    their defaults a recipe is the same with and without them.
+    On the `average` of the weights a trial is evaluated once more at its end. `loss_scale` is null where float16 has
+    its default. The fields from `loss` on came later: at their defaults a recipe is the same with and without them.
     """
 
     steps: Count

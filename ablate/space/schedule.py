@@ -99,6 +99,7 @@ def relative_rate(step: int, steps: int, schedule: Schedule, decay: Decay, lr: f
 
 
 def batch_at(recipe: Recipe, step: int) -> int:
+    """Return the number of sequences in the batch of `step` (from 0)."""
     ramp = ramp_of(recipe)
     if ramp is None or step >= ramp[1]:
         return recipe.batch

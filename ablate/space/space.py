@@ -1,4 +1,8 @@
-"""Space: a question about blocks, with every section resolved, checked and frozen; nothing is run."""
+"""Space: a question about blocks, with every section resolved, checked and frozen; nothing is run.
+
+Its blocks are those that its design and judge name, its own and its grammar's, with its overrides applied and the
+constraints checked.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +47,7 @@ from ablate.space.variants import (
     read_variants,
 )
 
-REPETITION = "repetition"
-"""A size that is measured on the corpus, and only for models that name it."""
+REPETITION = "repetition"  # a size that is measured on the corpus, and only for models that name it
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ class Space:
 
     @cached_property
     def origins(self) -> Origins:
+        """The place of each value, for mistakes that a later room reports."""
         assert isinstance(self.located, Mapping)
         return Origins(self.located, self.path, None if self.kept is None else self.kept.tokenizers)
 
@@ -135,6 +139,7 @@ class Space:
 
     @cached_property
     def layout(self) -> Layout | None:
+        """The layout of the examples of its corpus; None if they are text."""
         return layout_of(self.data, self.grammar.catalogue)
 
     def changes_of(self, name: str) -> Changes:
@@ -142,6 +147,7 @@ class Space:
         return changes_in(self.variants[name].changes) if name in self.variants else ()
 
     def written_changes(self, changes: Changes) -> tuple[Change, ...]:
+        """Return changes as they are written in the space."""
         return tuple(self._written[change] for change in changes)
 
     @cached_property
@@ -152,6 +158,7 @@ class Space:
         return {(change.address, change.value): change for change in (*declared, *around)}
 
     def refused(self, block: Block) -> tuple[Constraint, ...]:
+        """Return the constraints that refuse a block in this space."""
         return tuple(constraint for constraint in self.grammar.broken(block) if constraint.name not in self.warned)
 
     def tolerated(self, block: Block) -> tuple[Constraint, ...]:
@@ -193,6 +200,7 @@ class Space:
         return replace(built, sizes=replace(sizes, repetition=repetition)) if REPETITION in built.names() else built
 
     def sizes(self, vocab_size: int) -> Sizes:
+        """Return the sizes of its model for a tokenizer of so many tokens; the objective may add some of its own."""
         model = self.model
         special, vocab_size = self.special_tokens(vocab_size)
         return Sizes(
@@ -209,14 +217,17 @@ class Space:
 
     @cached_property
     def objective(self) -> Any:
+        """The settings of the objective, as its file reads them."""
         return self.objective_spec.read(self.recipe.objective.settings)
 
     @property
     def reads(self) -> Reads:
+        """The material of its batches."""
         return self.objective_spec.reads
 
     @property
     def has_bits(self) -> bool:
+        """True if its evaluations may give bits per byte."""
         return BITS in self.objective_spec.measures
 
     @property
@@ -257,7 +268,7 @@ class Space:
 # The blocks that a space names
 
 DRAWN = 1_000
-"""How many blocks of a search are drawn to see whether an override has an effect, and which fields."""
+"""The number of blocks of a search that are drawn to see whether an override has an effect, and which fields."""
 
 
 class Blocks(NamedTuple):
@@ -377,8 +388,7 @@ def _find_scalar(located: Located, value: str) -> Span | None:
 # A block that breaks one of these is trained, and every report on it says so, with the constraint's name and reason.
 # A search always refuses what a constraint forbids, since nobody looks at each of its proposals.
 
-LEVELS = ("refuse", "warn")
-"""A constraint that a space does not mention refuses."""
+LEVELS = ("refuse", "warn")  # a constraint that a space does not mention refuses
 
 
 def read_warned(located: Located | None, design: Design | None, grammar: Grammar, problems: Problems) -> frozenset[str]:

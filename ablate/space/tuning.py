@@ -34,8 +34,7 @@ from ablate.space.overlay import Origins
 from ablate.space.recipe import OptimizerSpec, Recipe, RecipeReader, ScheduleSpec
 from ablate.space.variants import Override, document_with, entries_of, is_inside, with_value
 
-MOST_TRIALS = 256
-"""The most trials to tune one block: more would delay the question itself for too long."""
+MOST_TRIALS = 256  # the most trials to tune one block: more would delay the question itself for too long
 SEEDS, RECIPE, OPTIMIZER = "seeds", "recipe", "optimizer"
 
 FOR_ALL = "set it for all blocks, and compare other values in separate spaces: --set {name}=…"
@@ -189,7 +188,10 @@ class TuneReader(RecipeReader):
         return None
 
     def _of_the_recipe(self, entry: _Entry, path: Sequence[Scalar], given: tuple[Located, ...]) -> TunedField | None:
-        """Read each value as the recipe is read, but keep a mapping as written: read, it would have every setting."""
+        """Read a field of the recipe, each value as the recipe itself is read.
+
+        A mapping (`{sgd: {lr: 0.1}}`) is kept as it is written, since the value read from it has every setting.
+        """
         if self._recipe is None:
             return None
         steps, before = tuple(step.text for step in path), len(self.problems)

@@ -71,7 +71,7 @@ def document_with(path: Sequence[Scalar], value: Located) -> Mapping:
 # blocks of a search are not known beforehand, so an override must change its reference or one of many randomly drawn
 # blocks.
 
-PART = Sequenced()
+PART = Sequenced()  # the kind of place in which a part of a block stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,10 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class FurtherBlocks:
-    """Blocks that a design may reach besides those it names, drawn when needed; mistakes in them are dropped."""
+    """Blocks that a design may reach besides those it names, drawn only when they are needed.
+
+    Mistakes in them are dropped: not every override fits every block.
+    """
 
     blocks: Callable[[], tuple[Block, ...]]
     reader: Reader
@@ -134,9 +137,10 @@ def apply_overrides(
     *,
     alone: bool = False,
 ) -> dict[str, Block]:
-    """Apply every override to every block; one that changes none, nor any `drawn`, is noted unless from `presets`.
+    """Apply every override to every block.
 
-    `alone`: there is one block, which belongs to no design.
+    An override that changes none of them, nor any of the `drawn`, is noted as having no effect, unless it comes from
+    one of the texts of `presets`. `alone`: there is one block, which belongs to no design.
     """
     changed = dict(blocks)
     for override in overrides:
@@ -190,7 +194,10 @@ def _own_value(
 
 
 def overridden(block: Block, overrides: tuple[Override, ...], reader: Reader) -> Block:
-    """Apply every override to a block, except to parts it does not have; Invalid for a value that a part refuses."""
+    """Apply every override to a block; one for a part that it does not have changes nothing, and is no mistake here.
+
+    Raises Invalid for a value that a part refuses; the reader's problems then have the reason.
+    """
     for override in overrides:
         block, _ = _apply(override, block, reader)
     return block
@@ -215,7 +222,7 @@ def _apply(override: Override, block: Block, reader: Reader) -> tuple[Block, int
 def _set_field(
     node: Node, fields: tuple[str, ...], override: Override, reader: Reader, place: FieldType = PART
 ) -> Node:
-    """Change the field of a node that `fields` leads to, in a node that stands at a `place`.
+    """Change the field of a node that `fields` leads to; `place` is the kind of place in which the node stands.
 
     The fields of a pattern over layers are its own and those of its alternatives: all that have such a field are
     changed. The node stays as it is if there is an empty slot on the way, or if it stands in for a component that has
@@ -348,6 +355,8 @@ class Change:
 
 
 class Keyed(Protocol):
+    """A change, or the levels of a factor: the entry of a space at an address, with its key."""
+
     @property
     def address(self) -> str: ...
 
@@ -367,6 +376,7 @@ class NamedVariant:
 
 
 def read_variants(located: Located | None, blocks: Container[str], problems: Problems) -> dict[str, NamedVariant]:
+    """Read the section, by name; mistakes go to `problems`. `blocks` are the names that are taken already."""
     if located is None:
         return {}
     if not isinstance(located, Mapping):
@@ -435,6 +445,7 @@ def _entries(written: Mapping) -> Iterator[tuple[tuple[Scalar, ...], Scalar, Loc
 
 
 def read_change(words: tuple[Scalar, ...], key: Scalar, value: Located, problems: Problems) -> Change | None:
+    """Read a change at an address outside the block; None after a mistake."""
     address, section = ".".join(word.text for word in words), words[0].text
     if section not in SECTIONS:
         message = f"{address} cannot be a treatment: it does not decide how a model is built or trained"

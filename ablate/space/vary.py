@@ -50,7 +50,10 @@ class FactorLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariedAddress:
-    """A factor with several levels, numbers ascending (`range`: written as a range); `words` lead to its `address`."""
+    """A factor with several levels; `address` is as written, `words` lead to it. Numbers ascend.
+
+    `range` is the range that its numbers were written as, None for a list.
+    """
 
     address: str
     words: tuple[Scalar, ...]
@@ -100,7 +103,7 @@ class Vary(AsRead):
 
 
 def read_vary(key: Scalar, located: Located, problems: Problems, *, ranges: bool = False) -> Vary | None:
-    """Read the section; `ranges`: an address may have a range."""
+    """Read the section; None after a mistake, which is then in `problems`. `ranges`: an address may have a range."""
     before = len(problems)
     if not isinstance(located, Mapping) or not located.entries:
         message = f"vary must map addresses to lists of values, got {shown(located)}"
@@ -220,20 +223,20 @@ def fill_end(factorial: Mapping) -> Mapping:
 # they are the same on every machine. A scale that is not given is linear.
 
 FROM, TO, SCALE, STEP = RANGE_KEYS = ("from", "to", "scale", "step")
-READABLE = 3
-"""The significant digits of a number of a range, if they suffice."""
+READABLE = 3  # the significant digits of a number of a range, if they suffice
 DECADE = 230
 """The numbers from one power of ten to the next: at three digits all differ, since each is 1 % above the one before."""
-ENOUGH = 100
-"""A range without a step has at least this many steps, as far as six digits allow."""
-MOST = 10_000
-"""The most numbers that a step may lead to."""
+ENOUGH = 100  # a range without a step has at least this many steps, as far as six digits allow
+MOST = 10_000  # the most numbers that a step may lead to
 RANGE_WRITTEN = "such as {from: 1e-4, to: 1e-1, scale: log}, or {from: 2, to: 6, step: 1}; scale is linear or log"
 
 
 @dataclass(frozen=True, slots=True)
 class NumberRange:
-    """The numbers of a range, ascending, with both ends; `step` is None for a range without one."""
+    """The numbers of a range in ascending order, both ends among them, and their spacing (`scale`).
+
+    `low` and `high` are the ends as written, `step` the step; None for a range without one.
+    """
 
     numbers: tuple[int | float, ...]
     scale: Scale
@@ -304,7 +307,7 @@ def _by_unit(low: Decimal, high: Decimal) -> Iterator[Decimal]:
 
 
 def _by_ratio(low: Decimal, high: Decimal) -> Iterable[Decimal]:
-    """Return numbers at equal ratios, powers of ten among them, at the fewest digits, from 3 to 6, that differ."""
+    """Return numbers at equal ratios, powers of ten among them, at the fewest digits, 3 to 6, at which they differ."""
     first, last = EXACT.log10(low), EXACT.log10(high)
     per_decade = DECADE
     # Finer than a millionth of a decade no six digits differ.

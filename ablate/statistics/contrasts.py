@@ -17,8 +17,7 @@ from ablate.statistics.spread import divided, magnitude
 
 Floats = NDArray[np.float64]
 
-RANK = 1e-9
-"""An eigenvalue of XᵀX below this share of the largest counts as zero."""
+RANK = 1e-9  # an eigenvalue of XᵀX below this share of the largest counts as zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +77,7 @@ def least_squares(x: Floats, y: Floats) -> Fit:
 # of freedom of an F over several contrasts (Box 1954, Greenhouse & Geisser 1959).
 
 
-DRAWS = 9_999
+DRAWS = 9_999  # the number of simulated unstructured tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,8 +37,8 @@ of an effect is its variation over seeds, so that its F is t². What the fitted 
 of fit, tested against its own variation over seeds, with degrees of freedom times ε (see `sphericity`).
 
 A factor with k levels has k-1 columns of codes, each scaled so that its effect is 2β (`plan.designs.design_matrix`) and
-judged against its own error; in the analysis of variance they are one line with k-1 degrees of freedom, tested as lack
-of fit is.
+each judged against its own error; in the analysis of variance they are one line with k-1 degrees of freedom, tested as
+lack of fit is.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Levels: TypeAlias = NDArray[np.int64] | Floats
 
-TOLD = 1e-6
-"""Rounding tolerance of estimability, which is 1 for an estimable effect."""
+TOLD = 1e-6  # rounding tolerance of estimability, which is 1 for an estimable effect
 
 NO_CHANGE = "it does not vary among the runs with results"
 
@@ -301,7 +300,10 @@ def _of_cells(
     size: float,
     alpha: float,
 ) -> Analysis:
-    """Estimate effects from the available cells, with seeds as blocks, where fewer than two seeds are complete."""
+    """Estimate effects from the available cells, with seeds as blocks, where fewer than two seeds are complete.
+
+    In a table of one seed, the rest that the effects do not explain is the error, if any degrees of freedom are left.
+    """
     runs, seeds = np.nonzero(~np.isnan(values))
     _, seeds = np.unique(seeds, return_inverse=True)
     y = values[~np.isnan(values)]
@@ -410,7 +412,7 @@ def _own(x: Floats, group: Sequence[int]) -> Floats:
 
 
 def _varies(contrasts: Floats, size: float) -> bool:
-    """Whether contrasts [contrasts, seeds] differ over seeds by more than rounding of values of this size."""
+    """True if contrasts [contrasts, seeds] differ over seeds by more than rounding of values of this size."""
     left = contrasts - contrasts.mean(axis=1, keepdims=True)
     return bool(contrasts.size) and float(np.sqrt((left**2).mean())) > ROUNDING * size
 

@@ -50,16 +50,17 @@ Method: TypeAlias = Literal["simulated_t"]
 FARTHEST = float(np.log(1e6))
 """Speed-ups are searched for within a factor of a million; beyond, an interval has no bound."""
 
-DOUBLINGS, HALVINGS = 40, 45
+DOUBLINGS, HALVINGS = 40, 45  # steps out from an estimate to beyond its bound, and back to the bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedUp:
     """The speed-up of a treatment at one size, with `compute` of the treatment, and its interval at confidence `level`.
 
-    Infinite where the treatment's loss is not above the end of the baseline's law. `extrapolated` where that law is
-    read outside the sizes it was fitted to; `extrapolated_interval` where a bound is. `n` are the seeds of the baseline
-    and of the treatment there, `df` Satterthwaite's degrees of freedom.
+    Infinite where the treatment's loss is not above the loss at which the baseline's law ends. `extrapolated` where
+    that law is read outside the sizes it was fitted to, as it is at the largest size by any treatment that is better;
+    `extrapolated_interval` where a bound is. `n` are the seeds of the baseline and of the treatment there, `df`
+    Satterthwaite's degrees of freedom.
     """
 
     compute: float
@@ -95,7 +96,10 @@ class Trend:
     simulated: Floats = field(repr=False, compare=False)
 
     def critical(self, level: float) -> float:
-        """The critical |slope|/error at a confidence level; infinite where no p of simulated ladders is so small."""
+        """The t that |slope| over its error is compared with, at another confidence level.
+
+        Infinite where no p of so many simulated ladders is that small, so that p and interval agree.
+        """
         if 1 / (self.simulated.size + 1) > (1 - level) * (1 + ROUNDING):
             return float("inf")
         return max(float(critical(self.simulated[:, None], level)[0]), float(stdtrit(self.df, (1 + level) / 2)))
@@ -137,7 +141,10 @@ def speed_ups(
 def trend(
     baseline: SizeLadder, treatment: SizeLadder, *, paired: bool = True, kind: Kind = "power", level: float = 0.95
 ) -> Trend | None:
-    """Whether a treatment's speed-up changes with compute; None where one is infinite, ValueError as `speed_ups`."""
+    """Test whether the speed-up of a treatment grows or shrinks with compute; None where one of them is infinite.
+
+    ValueError as for `speed_ups`.
+    """
     both = both_of(baseline, treatment, paired=paired, kind=kind, level=level)
     found = compare(both, level=level, random=np.random.default_rng(0))
     if not np.isfinite(found.slope):
@@ -184,7 +191,10 @@ class Both:
         return self.means - self.other if self.paired else self.other
 
     def weights(self, variances: Floats, other: Floats, covariances: Floats) -> tuple[Floats, Floats]:
-        """The weights, but for n, of means in both laws, from the noise of both treatments, and of values beside."""
+        """The weights of means in either law, but for their n, and those of the values beside the baseline.
+
+        Those of a law are from the noise of both treatments, and the same in both.
+        """
         df, other_df = self.n - 1, self.other_n - 1
         if self.paired:
             pooled, pooled_df = (variances + (variances + other - 2 * covariances)) / 2, df
@@ -238,14 +248,11 @@ class NoiseAt:
     difference: Floats
 
 
-MOST = 0.99
-"""The largest correlation between a baseline and its paired differences that is simulated."""
+MOST = 0.99  # the largest correlation between a baseline and its paired differences that is simulated
 
-ROUNDING = 1e-9
-"""The share by which a level may be off."""
+ROUNDING = 1e-9  # the share by which a level may be off
 
-EDGE = 1e-9
-"""Rounding tolerance of what lies within the sizes measured."""
+EDGE = 1e-9  # rounding tolerance of what lies within the sizes measured
 
 
 def magnitude_of(baseline: SizeLadder, treatment: SizeLadder) -> int:

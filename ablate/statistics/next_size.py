@@ -115,6 +115,7 @@ class Predicted:
 def predict(
     both: Both, x: float, other_x: float, n: int, *, level: float, random: np.random.Generator, draws: int = DRAWS
 ) -> Predicted:
+    """Predict a further size at log compute x and other_x of as many pairs of ladders as there are in [...]."""
     curve, other_curve = curves_of(both)
     at, other_at = np.array([x]), np.array([other_x])
     losses = np.concatenate([curve.value(at), other_curve.value(other_at)], axis=-1)
@@ -126,7 +127,10 @@ def predict(
         return found.reshape(*found.shape[:-2], *(1,) * wider, *found.shape[-2:])
 
     def sums(weights: tuple[Floats, Floats], wider: int, g: Floats = near) -> tuple[Floats, Floats]:
-        """The sums that are both losses, the rest of the speed-up's equation, and the difference of losses."""
+        """The sums that are both losses, the rest of the speed-up's equation, and the difference of losses.
+
+        The law of the treatment is of its own means, which are those of the baseline less the paired differences.
+        """
         hat = hat_of(tangents(curve, both.x, wider), both.n * weights[0])
         other_hat = hat_of(tangents(other_curve, both.other_x, wider), both.other_n * weights[0])
         first = tangents(curve, at, wider) @ hat

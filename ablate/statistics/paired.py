@@ -33,17 +33,18 @@ Method: TypeAlias = Literal["student", "sign_flip", "sign"]
 FLIPS_BELOW = 16
 """Sign flips are used where α/m is at least this many times their smallest p, 2^(1-n).
 
-At once, flips would have a power of 60 % where t has 80 %; at sixteen times they lose 4 points at most.
+At one time, as few as two of all signs would decide, and flips would have a power of 60 % where t has 80 %. At sixteen
+times they lose 4 points at most, so the power shown for t holds.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """The differences of n ≥ 2 pairs, `low` to `high` at confidence 1-α and `tost_low` to `tost_high` at 1-2α.
+    """The differences of n ≥ 2 pairs. `low` and `high` bound the interval at the requested confidence 1-α.
 
-    The latter is equivalent to two one-sided tests at α. `p` is two-sided. Without spread (`sd` is 0) an interval has
-    no width, or no bounds where n is too small for its confidence. `df` are the degrees of freedom of t, n - 1; None
-    with the sign test. `differences` are the d_i.
+    `tost_low` and `tost_high` bound the narrower one, at 1-2α, equivalent to two one-sided tests at α. `p` is
+    two-sided. Without spread (`sd` is 0) an interval has no width, or no bounds where n is too small for its
+    confidence. `df` are the degrees of freedom of t, n - 1; None with the sign test. `differences` are the d_i.
     """
 
     n: int
@@ -59,11 +60,14 @@ class Paired:
     differences: tuple[float, ...] = ()
 
     def inside(self, margin: float) -> bool:
-        """Whether two one-sided tests find the mean difference inside ±margin."""
+        """True if two one-sided tests find the mean difference inside ±margin."""
         return -margin < self.tost_low and self.tost_high < margin
 
     def p_equivalent(self, margin: float) -> float:
-        """The larger p of a difference of ≤ -margin, or ≥ margin; without spread each is of a one-sided sign test."""
+        """The p of equivalence: the larger of the tests against a difference of -margin or less, margin or more.
+
+        Without spread each is a one-sided sign test, 2^-n where the differences lie on the right side of it.
+        """
         return one_sided_p(self.mean, margin, self.sd / math.sqrt(self.n), self.df, self.n)
 
 
@@ -107,7 +111,10 @@ def of_differences(
     level: float | None = None,
     only_student: bool = False,
 ) -> Paired:
-    """Compare differences of values of magnitude `size`, for rounding. ValueError for n < 2, and one not finite."""
+    """Compare from the differences themselves; `size` is the magnitude of the original values, for the rounding error.
+
+    ValueError for fewer than two of them, and for one that is not finite.
+    """
     d = np.asarray(differences, dtype=np.float64)
     if d.size < 2 or not np.isfinite(d).all():
         raise ValueError(f"differences need two or more finite values, got {d.size}")
@@ -138,7 +145,7 @@ def of_differences(
 
 
 def flips_suffice(n: int, level: float) -> bool:
-    """Whether n pairs are enough for sign flips to replace t at that level."""
+    """True if n pairs are enough for sign flips to replace t at that level."""
     return FLIPS_BELOW * least_flip_p(n) < level
 
 
@@ -154,7 +161,7 @@ def student_interval(mean: float, error: float, df: float, tail: float) -> tuple
 
 
 def student_p(mean: float, error: float, df: float) -> float:
-    """Two-sided."""
+    """The two-sided p by t."""
     return 2 * float(stdtr(df, -abs(mean) / error))
 
 
@@ -196,30 +203,27 @@ def _without_spread(d: Floats, alpha: float) -> Paired:
 # The matching interval holds every shift for which the test of the shifted differences does not reject.
 
 
-EXACT = 32
-"""Up to this many pairs all 2^n signs are enumerated; beyond, `DRAWS` are drawn with a fixed seed."""
+EXACT = 32  # up to this many pairs all 2^n signs are enumerated; beyond, `DRAWS` are drawn with a fixed seed
 
 DRAWS = 99_999
 
-CACHED = 2**18
-"""So many signs are multiplied at once: as numbers they stay in a core's cache."""
+CACHED = 2**18  # so many signs are multiplied at once: as numbers they stay in a core's cache
 
-HALVINGS = 32
-"""Bisection steps for the end of an interval."""
+HALVINGS = 32  # bisection steps for the end of an interval
 
-TIE = 1e-9
-"""Sums closer than this share of Σ|d_i| count as equal, so that rounding does not decide."""
+TIE = 1e-9  # sums closer than this share of Σ|d_i| count as equal, so that rounding does not decide
 
 
 def sign_flip_p(differences: Floats) -> float:
-    """Two-sided: exact up to `EXACT` pairs, then (1 + count)/(1 + draws)."""
+    """The two-sided p of sign flips: exact up to `EXACT` pairs, then (1 + count)/(1 + draws)."""
     return _p_of_shifted(differences)(0.0)
 
 
 def sign_flip_interval(differences: Floats, miss: float) -> tuple[float, float]:
     """The shifts δ for which flips of d_i - δ have p ≥ `miss`: the interval at confidence 1 - miss.
 
-    Each end is found to a share of 1e-9 of the range of the differences. Infinite where too few pairs reject any shift.
+    p falls as δ leaves the mean on either side, so each end is found by bisection, to a share of 1e-9 of the range of
+    the differences. Infinite where there are too few pairs to reject any shift.
 
     >>> low, high = sign_flip_interval(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 0.05)
     >>> round(low, 6), round(high, 6)

@@ -23,11 +23,9 @@ from scipy.special import chdtr, nctdtr, stdtrit
 from ablate.statistics.paired import paired
 from ablate.statistics.spread import SD_LEVEL, sd_interval, sd_upper
 
-POWER = 0.8
-"""The power of a planned study: its chance to find a true difference."""
+POWER = 0.8  # the power of a planned study: its chance to find a true difference
 
-MOST_SEEDS = 1000
-"""The most seeds a plan asks for; where this is not enough, it says so."""
+MOST_SEEDS = 1000  # the most seeds a plan asks for; where this is not enough, it says so
 
 FAR_OUT = 100.0
 """Beyond this critical value T is integrated over `Z`, its normal part: SciPy's noncentral t has no value there."""
@@ -46,7 +44,10 @@ def power_of(difference: float, sd: float, n: int, alpha: float = 0.05) -> float
 
 
 def visible_difference(sd: float, n: int, alpha: float = 0.05, power: float = POWER) -> float:
-    """The smallest difference that n pairs find with that power. ValueError for n < 2, or power not between α and 1."""
+    """The smallest difference that n pairs find with the given power, for that sd; the inverse of `power_of`.
+
+    ValueError for fewer than two pairs, and for a power that is not between α and 1.
+    """
     if n < 2 or not alpha < power < 1:
         raise ValueError(
             f"a visible difference needs two or more pairs and a power from {alpha} to 1, got {n} and {power}"
@@ -55,8 +56,9 @@ def visible_difference(sd: float, n: int, alpha: float = 0.05, power: float = PO
 
 
 def seeds_for_margin(sd: float, margin: float, *, confidence: float = 0.95) -> int | None:
-    """The fewest pairs whose interval of the equivalence test is within ± half the margin of its centre: then a true
-    difference of less than half the margin is usually found equivalent. None beyond `MOST_SEEDS`.
+    """The fewest pairs at which the interval of the equivalence test is within ± half the margin of its centre.
+
+    Then a true difference of less than half the margin is usually found equivalent. None beyond `MOST_SEEDS`.
     """
     return _fewest(lambda n: float(stdtrit(n - 1, confidence)) * sd / math.sqrt(n) <= margin / 2)
 
@@ -72,7 +74,10 @@ def seeds_for_signs(level: float) -> int:
 
 
 def _power(centre: float, df: int, critical: float) -> float:
-    """P(|T| > critical), T noncentral around `centre`; from nine times critical on a smaller T is below rounding."""
+    """P(|T| > critical), with T noncentral around `centre`.
+
+    At nine times the critical value the chance of a smaller T is below rounding, even at one degree of freedom.
+    """
     if centre > max(30.0, 9 * critical):
         return 1.0
     if critical > FAR_OUT:
@@ -100,8 +105,7 @@ def _fewest(enough: Callable[[int], bool]) -> int | None:
 
 # The zero of an increasing function. SciPy has better methods, but importing them takes longer than this.
 
-HALVINGS = 60
-"""After this many the bracket is as narrow as rounding allows."""
+HALVINGS = 60  # after this many the bracket is as narrow as rounding allows
 
 
 def zero_of(rising: Callable[[float], float], low: float, high: float) -> float:
@@ -114,11 +118,11 @@ def zero_of(rising: Callable[[float], float], low: float, high: float) -> float:
 
 # The noise floor: how much differences between two training runs vary over seeds.
 #
-# Pairs of an edit are used where there are any. A/A pairs, which differ in their initialisation alone, are a
-# substitute: where initialisation matters their differences vary more than those that are judged.
+# Verdicts depend on how an edit's differences vary, so pairs of an edit are used where there are any. A/A pairs,
+# which differ in their initialisation alone, are a substitute: unlike an edit and its baseline they share no
+# initialisation, and where that matters their differences vary more than those that are judged.
 
-Pairs: TypeAlias = Sequence[tuple[float, float]]
-"""Values that share a seed: before, and after."""
+Pairs: TypeAlias = Sequence[tuple[float, float]]  # values that share a seed: before, and after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +148,10 @@ class Floor:
         return sd_interval(self.sd, self.n, level)
 
     def visible(self, n: int, alpha: float = 0.05, power: float = POWER) -> tuple[float, float, float]:
-        """The smallest difference that n pairs find at level α with that power, and its 95 % interval, by the sd's.
+        """The smallest difference that n pairs find at level α with that power, and its 95 % interval.
 
-        Without spread, by the sign test: any from `seeds_for_signs(alpha)` pairs on, none (infinite) from fewer.
+        It is proportional to the standard deviation, and so is its interval to that of the latter. Without spread the
+        sign test decides: any difference is found from `seeds_for_signs(alpha)` pairs on, none (infinite) from fewer.
         """
         if self.sd == 0:
             least = 0.0 if n >= seeds_for_signs(alpha) else math.inf
@@ -174,9 +179,11 @@ def floor_of(
 
 
 def floor_of_edits(metric: str, edits: Sequence[Pairs], *, log: bool = False, whose: str = "") -> Floor:
-    """The floor of a metric from pairs (before, after) of edits, each at ≥ 2 seeds; ValueError without, or as `paired`.
+    """The floor of a metric from the pairs (before, after) of edits, each at two seeds or more.
 
-    s² = Σ_e Σ_i (d_ei - d̄_e)² / Σ_e (n_e - 1)
+        s² = Σ_e Σ_i (d_ei - d̄_e)² / Σ_e (n_e - 1)
+
+    ValueError without an edit, and as `paired`.
     """
     if not edits:
         raise ValueError("a floor of edits needs the pairs of one edit or more")
@@ -200,12 +207,13 @@ def floor_of_edits(metric: str, edits: Sequence[Pairs], *, log: bool = False, wh
 # a difference is found where |t| exceeds that of Holm's step, two-sided, and equivalence where both one-sided tests
 # against ±margin do. Equivalence comes first.
 #
-# The draws are the same each time. Their standard error is at most half a percentage point.
+# The draws are the same each time, so that two answers differ by their questions alone. Their standard error is at most
+# half a percentage point.
 
 Floats = NDArray[np.float64]
 
 FAMILY_DRAWS = 10_000
-MOST_NUMBERS = 4_000_000
+MOST_NUMBERS = 4_000_000  # the most random numbers at a time
 DOWN, INSIDE, UP, UNDECIDED = -1, 0, 1, 9
 """Verdicts: a difference below zero, equivalence, a difference above zero, and none of these."""
 

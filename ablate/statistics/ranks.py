@@ -31,8 +31,7 @@ from ablate.statistics.spread import ROUNDING
 
 Floats = NDArray[np.float64]
 
-MOST_COUNTED = 100
-"""Up to how many values ranks are counted exactly; of more, the sums are taken as normal."""
+MOST_COUNTED = 100  # up to how many values ranks are counted exactly; of more, the sums are taken as normal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +223,9 @@ def fewest_seeds(level: float, *, open: int = 0) -> int | None:
 def seeds_for_ranks(tendency: float, *, alpha: float = 0.05, power: float = POWER) -> int | None:
     """The fewest seeds at which signed ranks at level α find that tendency with that power; None past `MOST_SEEDS`.
 
-    n = (z(1-α/2) + z(power))² / (3·(tendency - 1/2)²), up to twice what a strong tendency needs          Noether 1987
+    n = (z(1-α/2) + z(power))² / (3·(tendency - 1/2)²)                                              Noether 1987
+
+    It uses the spread of ranks under no tendency: where that is strong, up to half as many are enough.
     """
     apart = abs(tendency - 0.5)
     n = (float(ndtri(1 - alpha / 2)) + float(ndtri(power))) ** 2 / (3 * apart**2) if apart else math.inf

@@ -7,10 +7,11 @@ Weights and errors are those of `spread`. For a fixed b the saturating law is li
 a scan over b, and least squares at each (variable projection, Golub & Pereyra 1973).
 
 Intervals of the power law are estimate ± t*·error, with the simulated t* of `spread`. In the saturating law a, b
-and E make up for one another, and estimates are far from normal. There the intervals of b and of E are of all values
-that a test does not refuse: the others are fitted beside it, what the means then keep is summed along the direction in
-which it would move the curve and the others could not, and divided by the error of that sum (a score test, inverted).
-At the true value this is a t. a, the loss above E at one FLOP, has no interval of its own: it goes where b goes.
+and E make up for one another, and estimates are far from normal. There the interval of b is of all values that a test
+does not refuse, and likewise that of E: the others are fitted beside it, the rest of the means is summed along the
+direction in which it would move the curve and the others could not, and divided by the error of that sum (a score test,
+inverted). At the true value this is a t, however crooked the likelihood. a, the loss above E at one FLOP, has no
+interval of its own: it goes where b goes.
 
 E is `identified` where its interval does not reach 0. Where it does, the seeds do not refuse a power law, and b and E
 are not to be read; the curve between the sizes measured may still be as good as any.
@@ -50,29 +51,22 @@ Floats = NDArray[np.float64]
 
 Kind: TypeAlias = Literal["power", "saturating"]
 
-FEWEST_SHARED = 3
-"""The fewest seeds that all sizes share within which a law is tested."""
+FEWEST_SHARED = 3  # the fewest seeds that all sizes share within which a law is tested
 
-FEWEST_SIZES: dict[Kind, int] = {"power": 3, "saturating": 4}
-"""One more than the law has parameters."""
+FEWEST_SIZES: dict[Kind, int] = {"power": 3, "saturating": 4}  # one more than the law has parameters
 
-SCAN = np.geomspace(0.05, 30.0, 64)
-"""The exponents b that are scanned, times the width of log C."""
+SCAN = np.geomspace(0.05, 30.0, 64)  # the exponents b that are scanned, times the width of log C
 
-NARROWINGS = 36
-"""Golden sections of the scan's best bracket: to 1e-8 of its width."""
+NARROWINGS = 36  # golden sections of the scan's best bracket: to 1e-8 of its width
 
 TRIED = np.geomspace(1e-7, 1.0, 400)
 """The values that an interval by tests is searched among, as shares of the way from the estimate to its farthest."""
 
-FARTHEST = 40.0
-"""An interval of b by tests is searched down to b/40 and up to 40·b."""
+FARTHEST = 40.0  # an interval of b by tests is searched down to b/40 and up to 40·b
 
-RIDGE = 1e-13
-"""Added to the diagonal of a matrix of correlations, so that it has an inverse."""
+RIDGE = 1e-13  # added to the diagonal of a matrix of correlations, so that it has an inverse
 
-STEPS = 4
-"""Gauss-Newton steps of a and b beside a given E, from a line through log(L - E), which is nearly there."""
+STEPS = 4  # Gauss-Newton steps of a and b beside a given E, from a line through log(L - E), which is nearly there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +108,7 @@ class Law:
     method: Literal["simulated_t", "score"]
 
     def loss(self, compute: float) -> float:
+        """The loss of the law at a training compute in FLOPs."""
         return float(self.irreducible + self.factor * compute**-self.exponent)
 
 
@@ -181,6 +176,7 @@ def checked(ladder: SizeLadder, kind: Kind, level: float) -> None:
 
 
 def falls(curve: Curve) -> None:
+    """Raise ValueError for a curve that does not fall."""
     if not (curve.b > 0 and (curve.kind == "power" or curve.size > 0)):  # a logarithm may have either sign
         raise ValueError("a law needs loss that falls with compute, and over these sizes it does not")
 
@@ -209,7 +205,7 @@ class Curve:
     hat: Floats
 
     def value(self, x: Floats) -> Floats:
-        """At log compute x [..., places]."""
+        """The curve at log compute x [..., places]."""
         z, b, size = x - self.centre, self.b[..., None], self.size[..., None]
         return size - b * z if self.kind == "power" else self.floor[..., None] + size * np.exp(-b * z)
 

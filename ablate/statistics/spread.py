@@ -59,11 +59,9 @@ def log_ratio(before: float, after: float) -> float:
     return math.log(y / x) + (j - k) * LN2
 
 
-ROUNDING = 1e-12
-"""Differences that vary by less than this share of the original values count as constant."""
+ROUNDING = 1e-12  # differences that vary by less than this share of the original values count as constant
 
-SD_LEVEL = 0.8
-"""One-sided level of the upper limit of the standard deviation from which studies are planned."""
+SD_LEVEL = 0.8  # One-sided level of the upper limit of the standard deviation from which studies are planned
 
 
 def spread(values: Floats, *, of: float = 0.0) -> float:
@@ -95,13 +93,14 @@ def sd_interval(sd: float, n: int, level: float = 0.95) -> tuple[float, float]:
 #     errors    of a sum Σ c·mean, from the variances themselves: Σ c²·s²/n, whatever the weights in c. Degrees of
 #               freedom are (Σ v)²/Σ v²/df over its terms v                                       Satterthwaite 1946
 #
-# Weights of 1/s² would follow the luck of each size; the line does less. What is left of it is calibrated: sum/error is
-# compared with its own simulated distribution (parametric bootstrap of a t), for which means and variances are drawn
-# about the line, and weights made anew. Where the line is not true, Student's t at Satterthwaite's degrees of freedom
-# is the better judge, so the larger of both critical values counts. By Student alone a slope of 0 is called in up to
-# 8.5 % of ladders of three seeds.
+# Weights of 1/s² would follow the luck of each size: with three seeds, the size whose losses happen to be close would
+# get all weight, and the error would be taken from the same closeness. The line follows that luck too, but less. The
+# rest of it is calibrated: sum/error is compared with its own simulated distribution (parametric bootstrap of a t), for
+# which means and variances are drawn about the line, and weights made anew. Where the line is not true, Student's t at
+# Satterthwaite's degrees of freedom is the better judge, so the larger of both critical values counts. By Student alone
+# a slope of 0 is called in up to 8.5 % of ladders of three seeds.
 
-DRAWS = 9_999
+DRAWS = 9_999  # the number of simulated ladders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +188,10 @@ def critical(t: Floats, level: float) -> Floats:
 
 
 def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a proportion (1927), (0, 1) at n = 0; ValueError unless 0 ≤ successes ≤ n."""
+    """Wilson's score interval of a proportion (1927); it is valid at 0 of n and n of n, and (0, 1) at n = 0.
+
+    ValueError for more successes than n, or fewer than none.
+    """
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n}")
     if n == 0:

@@ -88,13 +88,15 @@ class ByT:
 # with these df does. That is wasteful where the larger sample is the noisier, and Welch's df are kept where they err
 # little: from five values on, and for samples of one size, where they err most with 2 and 2 and sds 10 and 1 (5.1 %).
 
-TELLING = 5
-"""So many values give the noise of the smaller of two samples well enough for Welch's degrees of freedom."""
+TELLING = 5  # so many values give the noise of the smaller of two samples well enough for Welch's degrees of freedom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Welch(ByT):
-    """The difference of means of two independent samples; `sd` is √(s² + r²), 0 where neither varies."""
+    """The difference of the means of two independent samples of so many values.
+
+    `sd` is √(s² + r²), that of the difference of two single values, 0 where neither sample varies.
+    """
 
     before: int
     after: int
@@ -106,11 +108,12 @@ class Welch(ByT):
 
     @property
     def of_smaller(self) -> bool:
-        """Whether the degrees of freedom are those of the smaller sample alone."""
+        """True if the degrees of freedom are those of the smaller sample alone."""
         return self.df is not None and of_smaller(self.before, self.after)
 
 
 def of_smaller(n: int, m: int) -> bool:
+    """True if samples of n and m values are compared with the degrees of freedom of the smaller one."""
     return n != m and min(n, m) < TELLING
 
 
@@ -165,7 +168,10 @@ def _over_unit(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownNoise:
-    """The noise of one metric on its scale: sd, df, and `whose` it is, in words. ValueError for an sd not above 0."""
+    """The standard deviation of runs of one metric, on its scale, its degrees of freedom, and `whose` it is, in words.
+
+    ValueError for one that is not above 0.
+    """
 
     sd: float
     df: float
@@ -244,7 +250,7 @@ class Stratified(ByT):
 
     @property
     def of_smallest(self) -> bool:
-        """Whether the degrees of freedom are those of the smallest stratum alone."""
+        """True if the degrees of freedom are those of the smallest stratum alone."""
         return self.df is not None and self.n < TELLING
 
 

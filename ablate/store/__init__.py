@@ -50,6 +50,7 @@ by its content, or by the trial whose results it is. All else can be deleted and
     mlflow_client.py     the connection to MLflow, and one experiment brought up to date
     foreign_tables.py    tables of runs that were trained elsewhere, read and never written
 
-The DuckDB file is never opened for writing in place: a copy is changed and renamed over it. DuckDB locks readers out of
-a file that one process writes, and a reader locks the writer out; with a rename neither waits.
+The DuckDB file is never opened for writing in place: a copy is changed and renamed over it. DuckDB locks every
+other process out of a file that one process writes, and a reader locks the writer out; with a rename neither waits, a
+reader keeps the file it has opened, and a killed driver leaves the old one.
 """

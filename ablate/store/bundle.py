@@ -27,10 +27,8 @@ from ablate.store.records import KeptPlan
 from ablate.store.snapshot import Snapshot
 
 RESULTS, SUMS = "results", "SHA256SUMS"
-DATE = (1980, 1, 1, 0, 0, 0)
-"""The date of every member: the earliest that a zip can have."""
-MOST = 2**36
-"""Bytes that a bundle may unpack to."""
+DATE = (1980, 1, 1, 0, 0, 0)  # the date of every member: the earliest that a zip can have
+MOST = 2**36  # bytes that a bundle may unpack to
 
 
 def collect(now: Snapshot, plan: KeptPlan, into: Path) -> None:
@@ -153,8 +151,9 @@ def _no_bundle(path: Path, why: str) -> InputError:
 
 # The records of a plan as a chain of hashes: its files, its plan, how each trial ended, and the verdicts
 #
-# The hash of each contains that of the record before it, so that the last one, the head on a page, stands for all.
-# No clock is in it: trials that are trained again to the same bits have the same head.
+# The hash of each contains that of the record before it, so that the last one, the head on a page, stands for all: by
+# it one can tell whether another copy has the same question, numbers and verdicts. No clock is in it: trials that are
+# trained again to the same bits have the same head.
 
 CHAIN_START = hashlib.sha256(b"ablate records 1").hexdigest()
 

@@ -21,11 +21,9 @@ from ablate.errors import RefusedError
 from ablate.store.durable import writing
 
 FOLDER = "running"
-TRACE = ".trace"
-"""Suffix of the file that says where a trial hangs, beside the trial's claim."""
+TRACE = ".trace"  # suffix of the file that says where a trial hangs, beside the trial's claim
 
-PATIENCE = 10.0
-"""Seconds to wait for another worker to let go: one that has lost its driver is gone long before."""
+PATIENCE = 10.0  # seconds to wait for another worker to let go: one that has lost its driver is gone long before
 
 RETRY_EVERY = 0.1
 BEAT_EVERY = 0.5

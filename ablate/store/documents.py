@@ -23,14 +23,11 @@ from ablate.space.recipe import Recipe
 from ablate.store.durable import JsonObject, compact
 from ablate.verdict.experiment import Seed
 
-Specification: TypeAlias = Mapping[str, Any]
-"""Everything that a trial's numbers depend on: `trial_document`."""
+Specification: TypeAlias = Mapping[str, Any]  # everything that a trial's numbers depend on: `trial_document`
 
-ResolvedSpace: TypeAlias = JsonObject
-"""A complete space with all defaults, as JSON values: what identifies its plan."""
+ResolvedSpace: TypeAlias = JsonObject  # a complete space with all defaults, as JSON values: what identifies its plan
 
-EffectDocument: TypeAlias = Mapping[str, Any]
-"""A `verdict.Effect`; in a question also its `comparison`."""
+EffectDocument: TypeAlias = Mapping[str, Any]  # a `verdict.Effect`; in a question also its `comparison`
 
 
 class VariantDocument(TypedDict):
@@ -152,7 +149,8 @@ class TableReading(TypedDict):
 
 
 class TableDocument(TableReading):
-    """A judged table: its name as given, its `origin`, the digest of its `cells`, the question and the experiment."""
+    """A judged table: its `name` as given, where it is (`origin`), the digest of the source with its cells (`rows`),
+    the question to it, and the experiment that it was read as."""
 
     space: str
     name: str
@@ -170,11 +168,11 @@ class TableFile(TypedDict):
 
 
 class AccountDocument(TypedDict):
-    """The account of a comparison when it was judged: see `verdict.account`.
+    """The account of a comparison when it was judged: see `verdict.judgement`.
 
     `comparison` is its key, in which it stands with this `sign`, `of` the metric that `metric` is a function of.
     `trained` hashes how each variant is trained, `measured` margin and evaluation, `data` the numbers ("": not kept).
-    `before` and `left` are the shares of α, `family` the comparisons over which it was corrected.
+    `before` and `left` are the shares of α before and after, `family` the comparisons over which it was corrected.
     """
 
     comparison: str
@@ -202,8 +200,8 @@ class JudgedDocument(TypedDict):
 class Question(TypedDict):
     """A judgement of a question; `so_far`, `questions_asked` and `among` are as in `verdict.Judgement`.
 
-    `before` and `left` are the shares of α, `accounts` those of each comparison (absent in earlier versions). `spaces`
-    are all that ask the question, and `plan` is the plan for which it was judged first.
+    `before` and `left` are the shares of α before and after it, `accounts` those of each comparison (absent in earlier
+    versions). `spaces` are all that ask the question, and `plan` is the plan for which it was judged first.
     """
 
     question: str
@@ -234,7 +232,8 @@ class Question(TypedDict):
 
 
 class JudgementFile(TypedDict):
-    """The file of a judgement; `trials` has the digest of the rows of each trial behind its verdicts."""
+    """The file of a judgement; `trials` has the digest of the rows of each trial behind its verdicts, so that a lost
+    one is noticed, and whether anything has ended since."""
 
     space: str
     plan: str
@@ -315,7 +314,8 @@ def _trial_part(part: Architecture | Data | Recipe | Measure) -> JsonObject:
 
 
 def trained_as(document: Specification) -> str:
-    """Return a short hash of how a trial is trained, apart from block and seed; not of metrics, threads or versions."""
+    """Return a short hash of how a trial is trained, apart from its block and seed: recipe, text, sizes and what is
+    around the blocks; not of metrics, threads or versions."""
     around = {name: value for name, value in document["architecture"].items() if name != "block"}
     return digest([document["corpus"], document["split"], document["recipe"], around])
 
@@ -350,6 +350,7 @@ def plan_document(plan: Plan, documents: Documents) -> JsonObject:
 
 
 def judge_in(document: PlanDocument) -> Mapping[str, Any]:
+    """The judge of the resolved space; empty where it has none."""
     judge = document["resolved"].get("judge")
     return judge if isinstance(judge, Mapping) else {}
 

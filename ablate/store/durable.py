@@ -28,8 +28,7 @@ JsonObject: TypeAlias = "Mapping[str, JsonValue]"
 UNFINISHED = ".new"
 """Marks the name of a file that is not complete. Whoever holds the lock may delete leftover ones."""
 
-DAMAGED = "damaged"
-"""The folder, within a results folder, for damaged files: nothing of the user's is deleted."""
+DAMAGED = "damaged"  # the folder, within a results folder, for damaged files: nothing of the user's is deleted
 
 
 UNREADABLE = {"?": "options", "\\": "another path separator"}
@@ -291,8 +290,8 @@ def _finite(value: Any) -> Any:
 
 # One driver at a time: an exclusive lock of the operating system on `<folder>/lock`
 #
-# The lock dies with its process and is not inherited by workers, so it cannot be stale. The file's text says who holds
-# it, for people only.
+# The lock dies with its process, however that ends, and is not inherited by workers, so it cannot be stale. The file's
+# text says who holds it, for people only; nothing depends on it, so a stale text does no harm.
 
 LOCK_PATIENCE = 0.2
 """Seconds to wait for a lock: a reader holds it for a moment, and a new holder writes its text within that."""
@@ -380,7 +379,7 @@ def killed_holder(folder: Path) -> str | None:
 
 
 def _of_lock(path: Path, own: str | None, read: Callable[[int], str | None]) -> str | None:
-    """Return the reading of a lock; `own` where this process holds it, None where there is none."""
+    """Read the file of a lock by its descriptor; `own` where this process holds it, None where there is no file."""
     with _guard:
         if path in _held:
             return own
@@ -395,6 +394,7 @@ def _of_lock(path: Path, own: str | None, read: Callable[[int], str | None]) -> 
 
 
 def _take_lock(descriptor: int, kind: int, path: Path) -> bool:
+    """Lock at once; return False if another process holds it."""
     try:
         fcntl.lockf(descriptor, kind | fcntl.LOCK_NB)
         return True

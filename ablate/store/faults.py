@@ -44,8 +44,9 @@ TRAINED_AGAIN: tuple[Kind, ...] = ("sealed",)
 class Finding:
     """One finding: what and where, how severe, and what is done about it.
 
-    `harmless` needs no action; `repaired` can be repaired without loss; `lost` cannot be recovered. `line` counts from
-    1. `changes` are the files that the repair may write, move to `damaged/` or delete.
+    `harmless` needs no action; `repaired` can be repaired without loss; `lost` cannot be recovered; `remedy` says what
+    follows. `line` counts from 1. `changes` are the files that the repair may write, move to `damaged/` or delete; the
+    DuckDB file is also brought up to date.
     """
 
     kind: Kind
@@ -78,6 +79,7 @@ class Fault:
 
 
 def put_right(faults: Iterable[Fault], say: Callable[[str], None]) -> None:
+    """Cure all of these, in order; `say` gets what a run reports of it."""
     for fault in tuple(faults):  # all are found before the first is cured
         if fault.cure and (message := fault.cure()):
             say(message)
@@ -129,8 +131,9 @@ class Repaired:
 
 # The kept files, verified: what is gone or damaged is recovered from the DuckDB file where that has it, unchanged
 #
-# A document must have the digest that it is named by, and the rows of a trial that which the witness names. What cannot
-# be recovered is said to be lost: a trial until it is trained again, any other file once.
+# Nothing is used unverified: a document must have the digest that it is named by, and the rows of a trial that which
+# the witness names. What cannot be recovered is said to be lost: a trial until it is trained again, any other file
+# once.
 
 REMEDIES: Mapping[str, tuple[Kind, str]] = {
     TRIALS: ("sealed", "the next `ablate run` of its space trains it again"),
@@ -203,6 +206,7 @@ def _damaged(snapshot: Snapshot, stored: Stored | None) -> Iterator[tuple[str, s
 
 
 def _lost(snapshot: Snapshot, name: str, fault: str) -> Fault:
+    """The fault of a kept file that is gone or damaged; its cure puts back what the DuckDB file has of it."""
     folder, path = snapshot.folder, snapshot.folder / name
     kind, then = REMEDIES[name.partition("/")[0]]
     segment = snapshot.segments.get(files.trial_of(name)) if kind == "sealed" else None
@@ -283,6 +287,7 @@ def _as_written(snapshot: Snapshot, name: str) -> Written:
 
 
 def stored_rows(folder: Path, ending: Ending) -> pyarrow.Table | None:
+    """The rows and timings of an ended trial as they were sealed; None unless they have the recorded digest."""
     try:
         with reading(folder / DATABASE) as connection:
             rows = connection.sql(ROWS_SQL, params=[ending.trial]).to_arrow_table().cast(sealed.SCHEMA)
@@ -292,6 +297,7 @@ def stored_rows(folder: Path, ending: Ending) -> pyarrow.Table | None:
 
 
 def stored_content(folder: Path, name: str) -> bytes | None:
+    """The bytes of a document or a source as they were written; None if the DuckDB file does not have them."""
     try:
         with reading(folder / DATABASE) as connection:
             row = connection.execute("SELECT content FROM files WHERE name = ?", [name]).fetchone()

@@ -52,8 +52,8 @@ class ForeignError(RefusedError):
 class Ending:
     """The ending of an attempt at a trial, both in its sealed file and in the witness.
 
-    `kind`, `step` and `detail` are those of its outcome. `digest` is the SHA-256 of its rows, clocks left out. `began`
-    and `ended` are seconds since 1970.
+    `kind`, `step` and `detail` are those of its outcome. `digest` is the SHA-256 of its rows, clocks left out: same
+    digest, same bits. `began` and `ended` are seconds since 1970.
     """
 
     trial: str
@@ -251,6 +251,7 @@ def next_number(known: Iterable[KeptDocument[Any]]) -> int:
 
 
 def has_results(folder: Path) -> bool:
+    """True if anything was ever kept in a folder, or in one of an earlier version."""
     return any((folder / name).exists() for name in (*FOLDERS, WITNESS, "ablate.duckdb", "plans.jsonl"))
 
 

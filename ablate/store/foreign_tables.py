@@ -42,8 +42,7 @@ READERS = {CSV: "read_csv", JSON_LINES: "read_ndjson", PARQUET: "read_parquet"}
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 ROWS = "rows"
 DELIMITERS = ",;\t|"
-MISSING = ("NAType", "NaTType")
-"""The pandas types of a missing value."""
+MISSING = ("NAType", "NaTType")  # the pandas types of a missing value
 NOT_UTF8 = "write it as UTF-8"
 MOST_ROWS = 3_000_000
 """Rows of a table: more are refused, for Parquet before any is read. A million take half a gigabyte or so."""
@@ -336,9 +335,9 @@ RUN, STEP = "run", "step"
 STATE, EVENTS = "trainer_state.json", "events.out.tfevents."
 HEADER = struct.Struct("<QI")
 """The head of each record of an event file: its length and a checksum; another one stands behind."""
-MOST_RECORD_BYTES = 64 << 20
-"""The bytes of an event file's record that are read: more are no scalar."""
+MOST_RECORD_BYTES = 64 << 20  # the bytes of an event file's record that are read: more are no scalar
 
+# The names of logs that say nothing of their run.
 OF_ANY = {
     *("log", "logs", "metrics", "progress", "results", "history", "train", "training", "eval", "scalars", "stats")
 }
@@ -386,6 +385,7 @@ def _run_of(path: Path, folder: Path, *, of_folder: bool) -> str:
 
 
 def read_log(path: Path) -> Table:
+    """Read the log of one run: a table, the state of a trainer, or an event file."""
     if not is_log(path):
         return read_table(path)
     try:
@@ -496,7 +496,8 @@ OLDEST_FIRST = ["attributes.start_time ASC", "attributes.run_id ASC"]
 
 
 def read_experiment(name: str, experiment: str, uri: str) -> Table:
-    """Read the runs of an experiment; InputError if it is not there, RefusedError if the server cannot be read."""
+    """Read the runs of an experiment with their last metrics; InputError if it is not there, RefusedError if the server
+    cannot be read."""
     check_sqlite(uri, "experiments", "MLflow")
     destination = Destination(Path(), uri)
     runs: list[Run] = []

@@ -8,7 +8,8 @@ Each line of a segment is a list whose first word says what it is:
     ["checkpoint", step, crc32, bytes]      the state is in a file of its own, complete before this line is written
     ["outcome", kind, step, detail, ended]  the last line, just before the segment is sealed
 
-A trial continues by cutting its segment behind a checkpoint's line: what is below it happens again.
+A checkpoint's line also marks a place: what is above it happened before the state was saved, and what is below happens
+again when the trial continues from it. So a trial continues by cutting its segment there, and no row is duplicated.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ KINDS = get_args(OutcomeKind)
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The start of an attempt, `began` in seconds since 1970; earlier versions kept no `specification`."""
+    """The start of an attempt, whose number counts from 1; `began` is in seconds since 1970, `specification` None in
+    segments of earlier versions."""
 
     trial: str
     attempt: StrictInt
@@ -49,6 +51,8 @@ BEGINNING = TypeAdapter(Beginning)
 
 @dataclass(frozen=True, slots=True)
 class TrialStart:
+    """The checkpoint that a trial resumes from, if any, and the versions that made it."""
+
     resume: Saved | None
     versions: Mapping[str, str]
 
@@ -73,12 +77,9 @@ class Segment:
     ended: float | None
     torn: int
     damaged: tuple[int, ...]
-    start: int
-    """Offset where the first line ends."""
-    length: int
-    """Offset where the last whole line ends."""
-    sound: int
-    """Offset up to which every line is whole."""
+    start: int  # offset where the first line ends
+    length: int  # offset where the last whole line ends
+    sound: int  # offset up to which every line is whole
 
 
 def path_of(folder: Path, trial_id: str) -> Path:
@@ -167,6 +168,7 @@ CHECKPOINT_NAME = re.compile(r"(?P<trial>.+)\.(?P<step>\d+)\.pt")
 
 
 def write_checkpoint(folder: Path, trial_id: str, checkpoint: Checkpoint) -> Saved:
+    """Write the state to the disk, completely or not at all."""
     with writing(folder / CHECKPOINTS):
         (folder / CHECKPOINTS).mkdir(exist_ok=True)
     write_whole(checkpoint_path(folder, trial_id, checkpoint.step), checkpoint.state)

@@ -36,7 +36,8 @@ KERNELS, CPU = "kernels", "cpu"
 
 
 def of_machine(versions: Mapping[str, str]) -> dict[str, str]:
-    """The versions that a trial is paired by; the processor's name only where its kernels are not known."""
+    """The versions of a trial that decide what it is paired with (same versions, same bits); the processor's name is
+    among them only where its kernels are not known."""
     without = (ATTENTION, CPU) if KERNELS in versions else (ATTENTION,)
     return {name: version for name, version in versions.items() if name not in without}
 
@@ -110,7 +111,7 @@ def _processor() -> str:
 
 # A machine's kernels: the digest of what it computes, remembered in `machines/` of a results folder
 #
-# Two processors of one name may compute other bits. So workers compute some kernels (`execute.kernel_fingerprint`) and
+# Two processors of one name may compute other bits. So workers compute some kernels (`execute.machine`) and
 # record the digest with their trials. It is remembered by all that decides it (`key`), so that planning can tell
 # without importing torch whether trials to run would be paired with known ones.
 
@@ -217,7 +218,7 @@ class Paces:
     at: float = field(default_factory=time.time)
 
 
-PACES = TypeAdapter(Paces)
+PACES = TypeAdapter(Paces)  # reads a document; fields that a newer version adds are ignored
 
 
 def record_paces(folder: Path, paces: Paces) -> None:

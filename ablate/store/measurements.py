@@ -81,6 +81,7 @@ class TrialRows:
         return {**dict(summaries), **self._clocks(until)}
 
     def _clocks(self, until: int | None) -> dict[str, float]:
+        """The values of the view `clocks`: medians over the measured intervals up to a step."""
         timed = [(name, value) for step, name, value in self._timings() if _within(step, None, until)]
         names = ("step_seconds", "tokens_per_second")
         return {n: statistics.median(v for name, v in timed if name == n) for n in names if n in dict(timed)}
@@ -109,11 +110,13 @@ def _within(step: int, after: int | None, until: int | None) -> bool:
 
 
 def ended_rows(folder: Path, trial_id: str) -> TrialRows:
+    """Read the rows of an ended trial; RefusedError where its sealed file is damaged."""
     listed = files.read_witness(folder).written.get(files.name_of(trial_id))
     return TrialRows(trial_id, pyarrow.parquet.read_table(sealed.whole(folder, trial_id, listed)))
 
 
 def paused_rows(folder: Path, trial_id: str) -> TrialRows | None:
+    """Read the rows of a trial that has started and not ended, as far as written; None where there are none."""
     segment = journal.read(journal.path_of(folder, trial_id))
     if segment is None:
         return None
@@ -173,8 +176,7 @@ MEANS = """
     GROUP BY s.name ORDER BY s.name
 """
 
-Edited = tuple[str, str, float, float]
-"""A metric, the variant after, and its values before and after at one seed."""
+Edited = tuple[str, str, float, float]  # a metric, the variant after, and its values before and after at one seed
 
 NoisePair = tuple[str, str, str | None, float, float, str | None]
 

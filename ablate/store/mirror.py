@@ -70,8 +70,7 @@ FILE = "mlflow.jsonl"
 Report: TypeAlias = Mapping[str, str]
 """The verdicts of a space as texts by file name: `verdicts.md` is shown on its page, all are kept as files."""
 Reports: TypeAlias = Mapping[str, Report]
-Experiments: TypeAlias = dict[str, MlflowExperiment]
-"""Reports, and what MLflow has, by space."""
+Experiments: TypeAlias = dict[str, MlflowExperiment]  # Reports, and what MLflow has, by space
 
 
 @dataclass(frozen=True)
@@ -141,9 +140,10 @@ def mirror(
 ) -> Mirrored:
     """Bring MLflow up to date with the results: `<folder>/mlflow.db`, or the tracking server at `uri`.
 
-    Needs the folder's lock and a refreshed `ablate.duckdb`. `reports` has the verdicts of spaces, as texts by file
-    name; a space without one keeps what is there. `known` is what `mirror_ended` has found there. Repeating it has no
-    effect. RefusedError, which costs no result, where MLflow fails; InputError for an invalid `uri`.
+    Needs the folder's lock (it is the only writer) and a refreshed `ablate.duckdb`. `reports` has the verdicts of
+    spaces, as texts by file name; a space without one keeps what is there. `known` is what `mirror_ended` has found
+    there. Repeating it has no effect, also after a crash half-way. RefusedError, which costs no result, where MLflow
+    cannot be reached or fails; InputError for an invalid `uri`.
     """
     update = _Update(folder, uri, reports, read_pages(folder), {} if known is None else known)
     if update.pages and update.needs_new_store():
@@ -275,7 +275,9 @@ def _lines_sent(folder: Path) -> Iterator[Sent]:
 
 
 def identity(folder: Path) -> str:
-    """The identity of a results folder's runs: a hash of its first plan, or first outcome in earlier versions."""
+    """The identity of a results folder's runs where several folders send theirs: a hash of its first plan, or of its
+    first outcome in earlier versions. It stays when the folder is moved, is used in another container, or loses
+    `mlflow.jsonl`."""
     for begun in (folder / snapshot.EARLIER / snapshot.EARLIER_OUTCOMES, folder / snapshot.EARLIER_OUTCOMES):
         if begun.exists():
             with begun.open("rb") as file:
@@ -356,8 +358,7 @@ HOST, PORT = "127.0.0.1", 5000
 HOST_NAMES = (HOST, "localhost")
 """The host names a browser may use: a page under another name can neither read nor write, whatever it resolves to."""
 SERVER_CLOSED = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE": "false"}
-START_WITHIN, STOP_WITHIN = 90.0, 5.0
-"""Seconds that a server has to answer for the first time, and to stop by itself."""
+START_WITHIN, STOP_WITHIN = 90.0, 5.0  # seconds that a server has to answer for the first time, and to stop by itself
 PR_SET_PDEATHSIG = 1
 
 Say = Callable[[str], None]

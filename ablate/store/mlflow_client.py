@@ -26,8 +26,7 @@ from ablate.store.mlflow_pages import DIGEST, KIND, NOTE, TRIAL, Point, read_poi
 from ablate.store.mlflow_texts import TAG_LENGTH, MlflowRun, Page, is_answer, short_lines
 
 STORE, ARTIFACTS = "mlflow.db", "mlruns"
-MARK = f"{STORE}.unsynced"
-"""The file that is beside a store while it is written in place."""
+MARK = f"{STORE}.unsynced"  # the file that is beside a store while it is written in place
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 SIDECARS = ("-journal", "-wal", "-shm")
 """The files that SQLite keeps beside another; leftovers must not be applied to the one that replaces it."""
@@ -130,7 +129,8 @@ def connected(destination: Destination) -> Iterator[Any]:
 
 
 def _check_database(path: Path) -> None:
-    """Raise sqlite3.DatabaseError for a file that is no database, which MLflow would try to open for 100 seconds."""
+    """Raise sqlite3.DatabaseError for a file that is no database, which MLflow would try to open for 100 seconds. One
+    that is locked may be free again when MLflow opens it, and is left to it."""
     if path.exists():
         with closing(sqlite3.connect(path)) as connection:
             try:
@@ -183,7 +183,8 @@ def new_store(folder: Path) -> Iterator[Any]:
 def unsynced() -> Iterator[None]:
     """Keep SQLite from waiting for the disk at each of the six transactions per run.
 
-    If the machine stops, the file may be damaged: it is not in place yet, or `in_place` keeps a mark beside it.
+    A killed process loses nothing: the system has what it wrote. Only if the machine itself stops may the file be
+    damaged: it is not in place yet, or `in_place` keeps a mark beside it.
     """
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
@@ -202,7 +203,7 @@ def unsynced() -> Iterator[None]:
 def in_place(destination: Destination) -> Iterator[None]:
     """Write to the existing store; the results folder's own is synced once, at the end.
 
-    Until then a mark beside it identifies the boot of the machine.
+    Until then a mark beside it identifies the boot of the machine, to detect that the machine stopped in between.
     """
     if not destination.embedded:
         yield
@@ -240,13 +241,10 @@ def _machine_start() -> str:
 RESULTS, REMOVED, ANSWER = "ablate.results", "ablate.removed", "ablate.answer"
 """Further tags of a run: the results folder it is from, whether the mirror deleted it, a hash of the answer shown."""
 RUN_NAME = "mlflow.runName"
-VERDICTS = "verdicts"
-"""The kind, and the name, of the run that holds a report."""
+VERDICTS = "verdicts"  # the kind, and the name, of the run that holds a report
 METRICS_AT_ONCE, PARAMS_AT_ONCE, ENTITIES_AT_ONCE = 1000, 100, 1000
-RUNS_AT_ONCE = 200
-"""Number of runs whose points are in memory at the same time."""
-PAGE_NOTE_LENGTH = 5000
-"""The longest tag of an experiment that also MLflow servers of earlier versions keep."""
+RUNS_AT_ONCE = 200  # number of runs whose points are in memory at the same time
+PAGE_NOTE_LENGTH = 5000  # the longest tag of an experiment that also MLflow servers of earlier versions keep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,7 +385,8 @@ class MlflowExperiment:
     runs: dict[str, MlflowRunState]
 
     def send(self, page: Page, *, whole: bool = True) -> MirrorDifference:
-        """Remove, restore, send and complete runs; of a page that is not `whole`, other runs stay. Repeatable."""
+        """Remove, restore, send and complete runs; of a page that is not `whole`, other runs stay. Repeating it has no
+        effect, also after a crash half-way."""
         trials = page.by_trial
         todo = compare_runs(page, (run for run in self.runs.values() if whole or run.trial in trials), self.mine)
         for run in todo.remove:

@@ -62,8 +62,7 @@ FINALS = """
     OR name IN (SELECT unnest(json_keys(resolved, '$.judge.metrics')) FROM spaces WHERE resolved IS NOT NULL)
 """
 """Numbers of the view `numbers` that finished trials show; one that is also a curve is `final_…`."""
-DIVERGED = "seeds_diverged"
-"""0 or 1 for a run; its mean over a group is the share of seeds that diverged."""
+DIVERGED = "seeds_diverged"  # 0 or 1 for a run; its mean over a group is the share of seeds that diverged
 NOT_PARAMS = frozenset({"trial", "variant", "folder", "conditions"})
 """Parts of a specification that are not parameters: ids and paths. The block is in the description."""
 
@@ -331,8 +330,7 @@ VARIANTS_VIEW, TRIALS_VIEW = "ablate-variants", "ablate-trials"
 VIEWS = {VARIANTS_VIEW: "Variants: means over seeds", TRIALS_VIEW: "Trials, one by one"}
 NAME_COLUMN, CLOCK_COLUMNS = "attributes.`Run Name`", ("runDateAndNestInfo", "duration")
 PIXELS = 8
-GROUPS = 100
-"""Number of groups that are closed at first; a page shows a hundred runs before `Load more`."""
+GROUPS = 100  # number of groups that are closed at first; a page shows a hundred runs before `Load more`
 LINES = (*CURVES, *map(extreme_name, EXTREMES))
 BARS = tuple(
     final_name(name)

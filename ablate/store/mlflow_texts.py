@@ -27,10 +27,8 @@ from ablate.store.snapshot import Snapshot
 PARAM_LENGTH, TAG_LENGTH, NAME_LENGTH = 6000, 8000, 200
 """The longest values that MLflow keeps, and the longest name used."""
 BASELINE_COLOUR = "#5f6b7a"
-GOLDEN_ANGLE = 0.381966
-"""As a fraction of a circle: hues this far apart stay distinguishable, however many there are."""
-WIDTH = 88
-"""Maximum width of a part of a block on one line."""
+GOLDEN_ANGLE = 0.381966  # as a fraction of a circle: hues this far apart stay distinguishable, however many there are
+WIDTH = 88  # maximum width of a part of a block on one line
 MEANS_NOTE = (
     "Verdicts pair the seeds of two variants and compare some metrics as ratios; "
     "MLflow's own averages of a group are plain means over its finished seeds."
@@ -192,8 +190,7 @@ def ending_text(status: str, step: int, detail: str | None) -> str:
 
 MEAN, DIFFERENCE, LOW, HIGH, VERDICT = "mean", "difference", "difference_low", "difference_high", "verdict"
 NUMBERS = (MEAN, DIFFERENCE, LOW, HIGH)
-GROUP = "answer"
-"""The tag that runs are grouped by: the variant and its verdicts."""
+GROUP = "answer"  # the tag that runs are grouped by: the variant and its verdicts
 INTERVAL = "interval"
 
 EFFECTS_SQL = """
@@ -247,8 +244,7 @@ def is_answer(name: str) -> bool:
     return bool(dot) and kind in (*NUMBERS, VERDICT)
 
 
-FORM = 6
-"""Incremented when runs of the same trials show something different: then every run is sent again."""
+FORM = 6  # incremented when runs of the same trials show something different: then every run is sent again
 
 ForecastValue: TypeAlias = float | str | Sequence[str] | None
 

@@ -27,8 +27,7 @@ _DEFINITIONS = "SELECT metric, min(definition) FROM definitions GROUP BY metric 
 GAINS = "('gain', 'gain_mean', 'gain_rms', 'gain_sd', 'gain_ratio')"
 APART = (BEFORE_SUBLAYERS, BEHIND_NORMS)
 """Sites of probes whose metrics are shown for each mixer of a layer, as `3 attention`."""
-OF_HEADS = "gain_of_head"
-"""Gains of single heads, which are left to the view curves: a page shows their mean and sd."""
+OF_HEADS = "gain_of_head"  # gains of single heads, which are left to the view curves: a page shows their mean and sd
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +134,7 @@ class TrialEnd:
     processor: str | None = None
 
 
-Trials = Mapping[str, str]
-"""Trial id → the id of the variant that it stands for."""
+Trials = Mapping[str, str]  # trial id → the id of the variant that it stands for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ from ablate.verdict.summary import Stamp, Summary
 # Forecasts of a plan's variants, read without a lock
 
 NOT_KEPT = "the plan was kept without: by an earlier version, or by a search that has not ended"
-"""Why a variant has no forecast in a plan that was kept without one of it."""
+"""The reason why a variant has no forecast in a plan that was kept without one of it."""
 
 FORECAST = TypeAdapter(Forecast)
 
@@ -100,8 +100,7 @@ NO_STATEMENT = ("of", "order", "equivalent", "by")
 """Keys of a claim that are no statement: names, which another space may call otherwise, and the size of its power."""
 NOTHING = "none"
 
-Claim: TypeAlias = JsonObject
-"""An item of `judge: {expect: …}`, as it is written."""
+Claim: TypeAlias = JsonObject  # an item of `judge: {expect: …}`, as it is written
 
 
 @dataclass(frozen=True, slots=True)

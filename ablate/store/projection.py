@@ -51,8 +51,7 @@ WITH_ROWS = "SELECT DISTINCT trial_id FROM timings WHERE name = 'began'"
 
 MOST_NAMED = 5
 
-LOCKED = "Could not set lock on file"
-"""DuckDB's message when another process has a file open for writing."""
+LOCKED = "Could not set lock on file"  # DuckDB's message when another process has a file open for writing
 
 Say = Callable[[str], None]
 
@@ -66,7 +65,8 @@ CLOSED: Mapping[str, str] = {
 
 
 def refresh(folder: Path, say: Say) -> bool:
-    """Bring the DuckDB file up to date by a copy, which no reader waits for; return whether anything was to do."""
+    """Bring the DuckDB file up to date with the kept files; return whether there was anything to do. It costs a copy of
+    the file; readers never block it: they keep the file they have open."""
     path, snapshot = folder / DATABASE, Snapshot(folder)
     stored = read_stored(path, say)
     if stored.mark == snapshot.mark:

@@ -43,8 +43,7 @@ ALONE = (
 )
 
 
-Parameters: TypeAlias = Mapping[str, object]
-"""The values for the `$names` of SQL: whatever DuckDB converts."""
+Parameters: TypeAlias = Mapping[str, object]  # the values for the `$names` of SQL: whatever DuckDB converts
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +93,7 @@ def query_each(
         return answers
 
 
-Ask: TypeAlias = Callable[[str, Parameters], QueryResult]
-"""Returns the result of SQL, with values for its `$names`."""
+Ask: TypeAlias = Callable[[str, Parameters], QueryResult]  # returns the result of SQL, with values for its `$names`
 
 
 @contextmanager
@@ -252,7 +250,8 @@ QUERY_TITLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A named query: None as a default value restricts nothing, `no_rows` is the meaning of an answer without rows."""
+    """A named query. `parameters` maps its `$names` to their default values; None means no restriction. `no_rows` is
+    the meaning of an answer without rows; empty where it has none of its own."""
 
     name: str
     question: str

@@ -165,7 +165,7 @@ def _tuples(value: Any) -> Any:
 class Request:
     """A run as it was requested: the space's name and file, the settings that override it, and where its trials ran.
 
-    `place` is the document of `execute.executor_options.ExecutorOptions`. `mirror` is whether to mirror to MLflow, or
+    `place` is the document of `execute.executor.ExecutorOptions`. `mirror` is whether to mirror to MLflow, or
     where (a URI without secrets). `path` and `plugins` are absolute and never shown: `typed` are the same files as a
     command names them, the space first. `at` is seconds since 1970. `commit` is that of the file's repository. `source`
     is the digest of the space's text, `packages` that of the list of installed packages, kept among the sources.
@@ -197,7 +197,7 @@ class Request:
         return self.source in plan["sources"].values() and asked == (self.profile, self.settings)
 
 
-REQUEST = TypeAdapter(Request)
+REQUEST = TypeAdapter(Request)  # reads a document; fields that a newer version adds are ignored
 
 
 def record_request(folder: Path, request: Request) -> str | None:
@@ -245,7 +245,8 @@ def status_command(folder: Path) -> str:
 
 # Judgements: a file each, with verdicts on a plan (the latest count) and how often its questions were asked
 #
-# A question is identified by what it asks (`verdict.judgement.families`); a judgement of it by its `number`, its seeds
+# A question is identified by what it asks, not by its seeds or by the space that asks it
+# (`verdict.judgement.families`); a judgement of it by its `number`, its seeds
 # (or its looks, where seeds are added after looks), and how they were `measured`. The first file of a judgement fixes
 # the share of α that it is tested at; the latest has its result, and in `without` the trials without one. `left` is the
 # share of α that it leaves. Each space that asks it has an entry.
@@ -253,8 +254,7 @@ def status_command(folder: Path) -> str:
 Basis: TypeAlias = tuple[tuple[Seed, ...], tuple[int, ...], str]
 """The basis of a judgement: its seeds or its looks, and how these were measured."""
 
-JudgementKey: TypeAlias = tuple[str, int, Basis]
-"""The question of a judgement, its number, and its basis."""
+JudgementKey: TypeAlias = tuple[str, int, Basis]  # the question of a judgement, its number, and its basis
 
 
 def basis(seeds: Iterable[Seed], looks: Iterable[int], measured: str) -> Basis:

@@ -27,8 +27,7 @@ from ablate.store.snapshot import Snapshot, open_trials
 
 LATER = "checked when that is repaired"
 PLACES = (journal.JOURNAL, journal.CHECKPOINTS, machines.FOLDER, *files.FOLDERS)
-CORPUS = "corpus"
-"""The folder, in a results folder, for token streams (see `ablate.data.cache`)."""
+CORPUS = "corpus"  # the folder, in a results folder, for token streams (see `ablate.data.cache`)
 SPACE_LOW = 256 * 2**20
 
 Look = Callable[[Path], Iterable[Finding]]
@@ -45,9 +44,10 @@ def repair(
 ) -> Repaired:
     """Check everything in `folder` and repair what can be repaired; return what was found, done and is left.
 
-    With `dry_run`, and in a folder in use, nothing is written and the report says what would be done. `mirror` checks
-    the copy in MLflow, and `rebuild_mirror` is called if that still finds something after all other repairs. InputError
-    for a folder without results, RefusedError if it cannot be written or a run has begun meanwhile.
+    With `dry_run` nothing is written and no lock is needed: the report says what would be done. The same holds for a
+    folder in use, where findings that may only be unfinished work are left out. `mirror` checks the copy in MLflow, and
+    `rebuild_mirror` is called if that still finds something after all other repairs; `say` gets what is not in the
+    report. InputError for a folder without results, RefusedError if it cannot be written or a run has begun meanwhile.
     """
     files.check_results(folder)
     workers = claim.holders(folder)
@@ -205,7 +205,9 @@ def _claim(folder: Path, trial_id: str, what: str, remedy: str, where: Path | No
     return Fault((finding,), partial(claim.forget, folder, trial_id))
 
 
-# Open trials: sealing one that has ended, where an interrupted step is repeated, and continuing one that has not
+# Open trials: their segments and checkpoints; sealing a trial that has ended, and continuing one that has not
+#
+# Every step of sealing can be repeated, so an interrupted one is simply finished.
 
 
 def finish_trial(folder: Path, trial_id: str) -> Ending:
@@ -254,7 +256,8 @@ def last_good_checkpoint(folder: Path, trial_id: str, content: Segment) -> Check
 
 
 def open_trial_faults(snapshot: Snapshot, *, thorough: bool) -> Iterator[Fault]:
-    """Find open trials that are over, states without a segment, and if `thorough` damaged segments."""
+    """Find the open trials that are over, whose segment only needs to be sealed or has nothing of use, and the states
+    of trials that have no segment; if `thorough`, also segments that are damaged, or whose checkpoint is."""
     folder, ended = snapshot.folder, snapshot.endings
     segments = {trial: journal.read(journal.path_of(folder, trial)) for trial in sorted(open_trials(folder))}
     for trial, content in segments.items():

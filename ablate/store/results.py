@@ -126,6 +126,7 @@ class Results:
         return segment.marks[-1].saved.step if segment and segment.marks else 0
 
     def course(self, trial_id: str) -> TrialRows | None:
+        """The rows of a trial, ended or paused, and their summaries; None where there are none."""
         if trial_id in open_trials_of(self.folder):
             return measurements.paused_rows(self.folder, trial_id)
         return measurements.ended_rows(self.folder, trial_id) if trial_id in self._endings else None
@@ -204,7 +205,8 @@ class Results:
             return start
 
     def begin_anew(self, trials: Iterable[Trial]) -> None:
-        """Mark all of these trials as unfinished, to be trained from the beginning; states of paused ones go."""
+        """Mark all of these trials as unfinished, so that they are trained again from the beginning, now or after an
+        interruption; what is kept of a paused one is deleted."""
         trials = tuple(trials)
         with self._guard:
             if opened := [trial.id for trial in trials if trial.id in self._open]:
@@ -213,7 +215,8 @@ class Results:
             self.give_up(trial.id for trial in trials)
 
     def append(self, trial_id: str, events: Iterable[Event]) -> None:
-        """Write the events of a trial; an outcome seals it. ValueError for two rows of one (step, metric, address)."""
+        """Write the events of a trial, in the order they came; an outcome seals it. ValueError for two rows of one
+        (step, metric, address): their source has a bug."""
         pending: list[Row | Timing] = []
         for event in events:
             match event:
@@ -246,6 +249,7 @@ class Results:
                 self._endings[trial_id] = repair.finish_trial(self.folder, trial_id)
 
     def refresh(self) -> bool:
+        """Bring `ablate.duckdb` up to date; return whether that changed it. It costs a copy, and blocks no reader."""
         with self._refreshing:
             return projection.refresh(self.folder, self.say)
 
@@ -269,6 +273,7 @@ class Results:
         keys.add((row.metric, row.address))
 
     def _mark(self, trial_id: str, saved: Saved) -> None:
+        """Record that a state is on the disk, and only then delete earlier ones."""
         with self._guard:
             appender = self._open[trial_id]
             appender.write([["checkpoint", saved.step, saved.crc, saved.size]])
@@ -296,6 +301,7 @@ class Results:
         return min(max(began.at, self._handed_out[trial_id]), time.time())
 
     def _new_segment(self, trial_id: str, versions: Mapping[str, str], began: float | None = None) -> TrialStart:
+        """Replace a trial's segment by a new one that only has its first line."""
         attempt = self._endings[trial_id].attempt + 1 if trial_id in self._endings else 1
         path = journal.path_of(self.folder, trial_id)
         began = time.time() if began is None else began

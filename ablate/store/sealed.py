@@ -84,7 +84,8 @@ def double(segment: Segment) -> tuple[int, str, str] | None:
 
 
 def write(folder: Path, segment: Segment) -> Ending:
-    """Write the file of a segment with an outcome, and return its ending; RefusedError if a line of it was damaged."""
+    """Write the file of a segment with an outcome, and return its ending; RefusedError if a line of it was damaged, so
+    that rows would be missing."""
     beginning = segment.beginning
     if segment.outcome is None or segment.ended is None:
         raise ValueError(f"trial {beginning.trial} has not ended")
@@ -110,6 +111,7 @@ def write(folder: Path, segment: Segment) -> Ending:
 
 
 def put(folder: Path, ending: Ending, content: pyarrow.Table, specification: Specification | None) -> None:
+    """Write the file of an ended trial from its sorted rows and timings, and let the witness list it."""
     put_listed(folder, name_of(ending.trial), encoded(ending, content, specification), ending=ending)
 
 

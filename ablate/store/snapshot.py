@@ -1,7 +1,7 @@
 """Snapshot: a results folder as it is at one moment, also one of an earlier version, and the status of its trials.
 
 It is read without a lock, part by part when first asked for. The segments come first: a trial that is sealed meanwhile
-is then among those that have ended.
+is then among those that have ended, so that nothing is missed.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class TrialStatus:
     died), `paused` (something is kept of it, and no worker has it), `missing` or `damaged` (its sealed file is gone or
     changed), `waiting` (nothing is kept). `step` of `steps` are known to be done; `saved` is the step of the last
     checkpoint, `silent` the seconds since the worker was last heard. `scheme` is that of its identity
-    (`plan.identity.SCHEME`).
+    (`plan.identity.SCHEME`): under an earlier one, a plan repeats it.
     """
 
     space: str
@@ -330,7 +330,8 @@ def not_over(now: Snapshot) -> dict[str, str]:
 
 
 def unjudged(now: Snapshot) -> set[str]:
-    """The spaces whose trials have all ended with a result and were not judged since; searches are left out."""
+    """The spaces whose trials have all ended with a result and were not judged since, because a run was killed. A
+    search is left out: only what it confirms is judged."""
     spaces = set()
     for space, plans in now.plans.of_space.items():
         plan = plans[-1].document
@@ -412,7 +413,10 @@ def earlier_faults(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def convert_earlier(folder: Path) -> str:
-    """Write the documents of the lines as files, and put the lines aside; repeatable after a crash. Needs the lock."""
+    """Write the documents of the lines as files, and put the lines aside; return that it was done. Needs the lock.
+
+    It can be repeated after a crash at any moment: the same lines give the same files.
+    """
     for kind in files.DOCUMENTS:
         for document in earlier_documents(folder, kind):
             stem = document.content["plan"] if kind == "plans" else ""

@@ -44,7 +44,7 @@ KEPT = 7
 WIDE, SHORT, STARTS = 128, 8, 8
 """The width and the number of tokens at which a forecast is checked, and how many initialisations are its measure."""
 FAR = 0.1
-"""How far a forecast may be off, besides the spread of starts: it is exact in the limit of width."""
+"""The tolerance of a forecast, besides the spread of starts: it is exact in the limit of width."""
 FAN_IN = "normal: 1/sqrt(width)"
 _PLACES = np.arange(SHORT)
 TOKENS = np.exp(-0.3 * np.abs(_PLACES[:, None] - _PLACES)) * np.outer(0.8 + 0.05 * _PLACES, 0.8 + 0.05 * _PLACES)

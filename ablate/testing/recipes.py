@@ -1,9 +1,9 @@
 """The contracts of what a recipe names, to inherit: of an optimiser, of a schedule and of an objective.
 
-`ablate docs optimizer`, `schedule` and `objective` show their use. Each thing is written as in a space: an optimiser as
-in `recipe.optimizer`, a schedule as in `recipe.schedule.decay`, an objective as in `recipe.objective`. Settings that an
-optimiser omits must be under `space: {recipe: {optimizer: …}}` of the grammar. An objective that is not made of text
-sets `drawn`, and `output` where it wants no logits.
+`ablate docs optimizer`, `ablate docs schedule` and `ablate docs objective` show their use. Each thing is written as in
+a space: an optimiser as in `recipe.optimizer`, a schedule as in `recipe.schedule.decay`, an objective as in
+`recipe.objective`. Settings that an optimiser omits must be under `space: {recipe: {optimizer: …}}` of the grammar. An
+objective that is not made of text sets `drawn`, and `output` where it wants no logits.
 """
 
 from __future__ import annotations
@@ -338,7 +338,7 @@ class ObjectiveContract(Contract):
             assert moves, "the gradient of the loss is 0"
 
     def drawn(self) -> Batch:
-        """A draw from the data: of a text, tokens and the same one later."""
+        """A draw from the data: of a text, sequences, and the same one token later."""
         n_tokens, length = self.sizes.vocab_size, self.settings.window(self.sizes)
         windows = torch.randint(1, n_tokens, (EXAMPLES, length + 1), generator=torch.Generator().manual_seed(1))
         return Batch(windows[:, :-1].contiguous(), windows[:, 1:].contiguous())

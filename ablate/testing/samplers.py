@@ -53,7 +53,7 @@ constraints:
   - {when: {mlp.activation: silu}, forbid: {mlp_norm: any}, because: no norm before silu}
 """
 VARY = "{recipe.optimizer.adamw.lr: {from: 1e-4, to: 1e-1, scale: log}, model.layers: {from: 2, to: 6, step: 1}}"
-"""What a search may vary beside a grammar."""
+"""The values that a search varies beside its grammar."""
 LENGTHS = (0, 1, 2, 3, 5, 24)
 """The number of results when a proposal is made."""
 SEEDS = (1, 2)

@@ -26,7 +26,8 @@ from ablate.signal.propagation import Array, Signal, part_of, stacked
 # A stream between two layers that a later one reads stands behind the stream itself, as tokens of one longer sequence
 # (`signal/propagation.py`), so that what both have in common is known, and their gradients too. A value inside of a
 # layer, such as its attention's values, is read without a known relation to the stream (its transfer is NaN). Behind a
-# fresh matrix of weights, where such values are read, it does not matter; elsewhere the block is refused.
+# fresh matrix of weights, where such values are read, it does not matter; where it does, numbers are NaN, and the block
+# is refused.
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class PlacesRead:
 
     @staticmethod
     def of_layers(blocks: Sequence[Block], sizes: Sizes, catalogue: Catalogue) -> PlacesRead:
-        """InputError for the address of a layer that has no number."""
+        """Those of the block of each layer; InputError for the address of a layer that has no number."""
         return PlacesRead({n: _read_in(block, sizes, n, catalogue) for n, block in enumerate(blocks, start=1)})
 
     @staticmethod
@@ -63,7 +64,7 @@ class PlacesRead:
 
 
 def reads_values(block: Block) -> bool:
-    """Whether anything in a block reads a value that stands earlier."""
+    """True if anything in a block reads a value that stands earlier."""
     return any(isinstance(value, ValueAddress) for node in walk(block) for _, value in node.fields)
 
 
@@ -112,7 +113,10 @@ class InsideValue:
         return replace(signal, backward=backward)
 
     def read(self) -> Signal:
-        """The signal for a reader, independent of the value behind fresh weights; its gradient waits for that one."""
+        """The signal for a reader, whose gradient waits here until that of the value itself goes back.
+
+        Both are taken as independent, which they are behind fresh weights.
+        """
         if self.signal is None:
             raise InputError(f"{self.address} is read before it stands\n  = read what stands earlier in the model")
 
@@ -241,7 +245,8 @@ def in_all_layers(
 ) -> Callable[[Signal, int], Signal]:
     """`through_block`, made once, as a function of the signal in front and the layer.
 
-    For a block whose fields have the same values in all layers, and that reads none from elsewhere.
+    It is for a block whose fields have the same values in all layers, and that reads none from elsewhere. Components
+    are told the layer that they are in as they are by `through_block`.
     """
     first = sizes.at(1)
     at, network = _Layer(first), partial(own_network, block, sizes, catalogue)
@@ -257,7 +262,7 @@ def in_all_layers(
 
 
 def profiles(block: Block, catalogue: Catalogue) -> bool:
-    """Whether some component of a block has parameters that start from data."""
+    """True if some component of a block has parameters that start from data."""
     return any(hasattr(catalogue[node.name].config, "measure_signal") for node in walk(block))
 
 
@@ -373,7 +378,10 @@ class _StartingGain:
 
 @dataclass(frozen=True, slots=True)
 class _Signals:
-    """Makers of signals behind components; `at` is the layer of a block made for all layers, else of `surroundings`."""
+    """Makers of signals: called with one, they give the signal behind the component.
+
+    `at` is the layer at hand of a block that is made once for all layers; else it is that of the `surroundings`.
+    """
 
     catalogue: Catalogue
     surroundings: Surroundings

@@ -21,13 +21,13 @@ from ablate.theory.initial_state import InitialModel
 COLLAPSED = 0.99
 """A mean cosine from which the tokens of a sequence are nearly one: attention has nothing left to tell apart."""
 GRADIENTS = 100.0
-"""How many times larger a gradient may be at one end of the model than at the other, as a root mean square."""
-SIZES = 1000.0
-"""How many times larger a stream may be at one end of the model than at the other, as a root mean square."""
+"""The largest ratio of a gradient at one end of the model to that at the other, as a root mean square."""
+SIZES = 1000.0  # the largest ratio of a stream at one end of the model to that at the other, as a root mean square
 SILENT = 1e-9
 """The largest share of the stream that a layer may have written where it counts as having written nothing."""
 OVERFLOW = "numbers are no longer finite"
 OF_REFUSALS: Mapping[type[InputError], str] = {ScoresOverflow: OVERFLOW}
+"""The kinds of danger because of which a model is not forecast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Danger:
 
 
 def dangers(forecast: InitialModel) -> tuple[Danger, ...]:
-    """In the order in which a signal meets them."""
+    """The dangers in a forecast, in the order in which a signal meets them; none if there is none."""
     return tuple(_dangers(forecast))
 
 
@@ -65,7 +65,10 @@ def collapse_layer(forecast: InitialModel) -> int | None:
 
 
 def silence(forecast: InitialModel) -> tuple[str, ...]:
-    """A sentence where no layer writes to the stream before a step, so that only skips are forecast; else none."""
+    """A sentence where no layer writes anything to the stream before a step; none where one does.
+
+    It is no danger: such a model may train well, but a forecast cannot tell it from others of its skips.
+    """
     if not forecast.fresh or max(forecast.fresh) > SILENT or not all(isfinite(share) for share in forecast.fresh):
         return ()
     return (
@@ -130,15 +133,15 @@ def _factor(ratio: float) -> str:
 #     scores      s  the variance of the scores of attention, in the layer where it is largest: of what its softmax is
 #                    taken of, without masks and biases
 #
-# Each term is the logarithm of how many times one of the numbers is away from where nothing is lost. They count the
-# same, which is no law; `spaces/danger.yaml` is the experiment that judges it. All are of the initial state: no rate,
-# clipping or text enters.
+# Each term is the logarithm of how many times one of the numbers is away from where nothing is lost: tokens that are
+# not alike, gradients and streams of one size at both ends, logits and scores that are small. They count the same,
+# which is the plainest choice and no law; `spaces/danger.yaml` is the experiment that judges it. All are of the
+# initial state: no rate, clipping or text enters.
 #
 #     collapse: Dong et al. 2021, arXiv:2103.03404, and He et al. 2023, arXiv:2302.10322, Fig. 1; gradient and growth:
 #     Kedia et al. 2024, arXiv:2403.09635, Sec. 3; scores: Zhai et al. 2023, arXiv:2303.06296, Sec. 3.
 
-LEAST_APART = 1e-6
-"""The least 1 - c: how far apart tokens are beyond this is rounding, of float32 at the latest."""
+LEAST_APART = 1e-6  # the least 1 - c: how far apart tokens are beyond this is rounding, of float32 at the latest
 SCORE_DEFINITION = (
     "danger score: -ln(1 - cosine at the end) + |ln of the gradient's ratio| + |ln of growth| + ½ ln(1 + logits²) "
     "+ ½ ln(1 + largest variance of scores); 1 - cosine counts as at least 1e-6, and scores are what the softmax of "
@@ -171,7 +174,7 @@ SCORE_TERMS = tuple(DangerScore.__dataclass_fields__)
 
 
 def danger_score(forecast: InitialModel) -> DangerScore:
-    """Logits that are not forecast, and attention that there is not, add nothing.
+    """Score a forecast. Logits that are not forecast, and attention that there is not, add nothing.
 
     One token has no cosine, and no collapse. Whatever is not finite, or a gradient or stream of zeros, is infinite.
     """
@@ -206,12 +209,10 @@ def _distance(square: float) -> float:
 
 LawKind: TypeAlias = Literal["flat", "power", "exponential", "neither"]
 
-FLAT = 1.5
-"""A quantity that varies by less than this factor is flat."""
-LEAST_R2 = 0.9
-FEWEST_DEPTHS = 4
-SHIFTS = 400
-"""How many values of s are tried, evenly spread by their logarithms, besides 0."""
+FLAT = 1.5  # a quantity that varies by less than this factor is flat
+LEAST_R2 = 0.9  # curves that leave more than 1 minus this of the variance of log v are no law of it
+FEWEST_DEPTHS = 4  # the fewest depths that a law is fitted to
+SHIFTS = 400  # the number of values of s that are tried, evenly spread by their logarithms, besides 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,8 +309,8 @@ def model_sensitivity(weights: Sequence[float]) -> tuple[float, float]:
 #     of them, tokens of one cosine ρ            Kurt = 1 + 2 ρ² + 2 (1 - ρ²) / n
 #
 # The first holds during training, too: the squares on the diagonal of XᵀX are some of those of all its entries, whose
-# sum is that of X Xᵀ. The second is where a wide network starts. Both are larger the more alike tokens are: up to d and
-# 3. Σ is of the tokens over which Kurt is taken.
+# sum is that of X Xᵀ. The second is where a wide network starts. Both are larger the more alike tokens are, up
+# to d and 3 where rank has collapsed. Σ is of the tokens over which Kurt is taken; that of one sequence, for one.
 #
 #     He et al. 2024, arXiv:2405.19279, Eq. 1 and 4, and Prop. J.1 (for large n; the exact one is Eq. 16 there).
 

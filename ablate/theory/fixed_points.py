@@ -29,7 +29,7 @@ from ablate.errors import InputError
 from ablate.signal import moments
 from ablate.signal.moments import Moments, add_skip, mlp
 
-STEP = 1e-6
+STEP = 1e-6  # the step over which the slope of F is taken, to the side where it is known
 
 
 def resting_correlation(attention: float, mlp: float, p: float) -> float:

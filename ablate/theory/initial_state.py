@@ -23,6 +23,7 @@ QUANTITIES: Mapping[str, str] = {
     "cosine": "mean cosine of two tokens of one sequence",
     "gradient": "root mean square of the gradient over that behind the last layer",
 }
+"""The quantities that are shown of a stream, with their definitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,8 @@ class InitialModel:
 def cosine_ends(cosine: float, sd: float, tokens: int) -> tuple[float, float]:
     """The ends of the interval about a mean cosine of so many tokens, which lies between -1 / (T - 1) and 1.
 
-    They are 4 sd apart, and as far from the cosine in ln((c + 1 / (T - 1)) / (1 - c)).
+    They are 4 sd apart, and as far from the cosine in ln((c + 1 / (T - 1)) / (1 - c)): near 0 the upper end is the
+    farther one, near 1 the lower.
 
     >>> [f"{end:.3f}" for c in (0.05, 0.5, 0.99) for end in cosine_ends(c, 0.01, 128)]
     ['0.033', '0.073', '0.480', '0.520', '0.958', '0.998']
@@ -171,16 +173,14 @@ def mean_cosine(kernel: Array) -> float:
 # Where tokens differ much, few of them have most of the mean: of log-normal sizes its log has the variance log(1 + V
 # (e^U - 1) / U) in place of V, U = V + D, which is V for small U, and for a single token; and W_l likewise.
 
-MATRICES = 4
-"""The matrices that one layer puts a signal through: values, projection, and two of an MLP."""
+MATRICES = 4  # the matrices that one layer puts a signal through: values, projection, and two of an MLP
 MISSED_MEAN_SQUARE, MISSED_COSINE, MISSED_GRADIENT = 0.04, 0.025, 0.08
 """ε of the log of a mean square, of a mean cosine c over √(1 - c²), and of the log of a gradient's mean square."""
 
 
-MOST_VARIANCE = 8.0
-"""The largest D that is reckoned with: beyond it, first orders in 1/d say nothing of sizes."""
+MOST_VARIANCE = 8.0  # the largest D that is reckoned with: beyond it, first orders in 1/d say nothing of sizes
 
-OVERFLOWING_VARIANCE = 500.0
+OVERFLOWING_VARIANCE = 500.0  # a variance whose exponential is not reckoned with
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,10 @@ def spreads(
 
 
 def token_variances(forward: Mapping[int, LayerScatter], start: Scatter, kernel: Array, layers: int) -> list[float]:
-    """D, the unshared variance of the log of a token's mean square, behind each layer; `start`, `kernel` in front."""
+    """D, the variance of the log of a token's mean square that others do not share, behind each layer.
+
+    `start` is the scatter in front of the first layer, and `kernel` that of its signal.
+    """
     varied, names = [min(start.of_token - start.total(kernel), MOST_VARIANCE)], ("follows", "alone", "own")
     for follows, alone, own in zip(*(between(_by_layer(forward, name), layers) for name in names), strict=True):
         varied.append(float(min((follows * alone) ** 2 * varied[-1] + own, MOST_VARIANCE)))
@@ -274,7 +277,10 @@ def token_variances(forward: Mapping[int, LayerScatter], start: Scatter, kernel:
 def shifts(
     forward: Mapping[int, LayerScatter], start: Scatter, varied: Sequence[float]
 ) -> tuple[tuple[float, float], ...]:
-    """The additions to logs of a mean square and of a gradient's at this width, from layer 0 on; `varied` are D."""
+    """The additions to the logs of a mean square and of a gradient's at this width, from layer 0 on.
+
+    `start` is the scatter in front of the first layer, and `varied` are D behind each.
+    """
     names = ("follows", "bends", "alone", "raised", "noise")
     follows, bends, alone, more, noises = (between(_by_layer(forward, name), len(varied) - 1) for name in names)
     raised = [start.raised]
@@ -289,6 +295,7 @@ def shifts(
 
 
 def fresh_shares(forward: Mapping[int, LayerScatter], layers: int) -> tuple[float, ...]:
+    """The share of the stream behind each layer, from 1 on, that the layer has written."""
     return tuple(between(_by_layer(forward, "fresh"), layers).tolist())
 
 
@@ -324,7 +331,8 @@ def _linear_share(transfer: Array | None, before: Array, after: Array) -> float:
 
 # Named blocks of which clearly fewer starts lie within the intervals of their forecast than the 95 % of their design.
 #
-# Sampled by `tests/benchmarks/forecast_coverage.py`, with rows in `results/bench`; other blocks have at least 85 %.
+# Each was sampled by `tests/benchmarks/forecast_coverage.py`, whose rows are in `results/bench`; of other named blocks
+# at least 85 % of layers lie within, in each quantity.
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,4 +360,5 @@ SHORTFALLS: Mapping[str, tuple[Shortfall, ...]] = {
 
 
 def shortfalls_of(block: Block, catalogue: Catalogue) -> tuple[Shortfall, ...]:
+    """The shortfalls of a block, whatever its name; none of one that was not sampled."""
     return SHORTFALLS.get(fingerprint(block, catalogue), ())

@@ -75,7 +75,10 @@ def stream_of_tokens(architecture: Architecture, catalogue: Catalogue, repetitio
 
 
 def stream_of_inputs(architecture: Architecture, catalogue: Catalogue, inputs: Array) -> Signal:
-    """The stream in front of the first layer, for the inputs' kernel, [P, P]; InputError for an init without one."""
+    """The stream in front of the first layer, for the kernel of the inputs in place of tokens, [P, P].
+
+    Raises InputError for an init that says nothing of kernels.
+    """
     sizes, numbers = architecture.sizes, architecture.numbers()
     patched = architecture.kind in CLASSIFIERS
     count = features(architecture) if patched else architecture.input_shape[-1]
@@ -160,8 +163,9 @@ def forecast(
     """Forecast a model; `repetition` is how likely two tokens are the same, by Zipf's law unless given.
 
     One number stands for all pairs of places; a matrix [T, T] gives each its own, off its diagonal. Inputs in place of
-    tokens, as patches, have the kernel `inputs`, E[x_i · x_j] / F, [P, P]; of a source of tokens it is how likely two
-    are the same, [S, S], or else `repetition` as a number. A source, and its target, are as long as the model reads.
+    tokens (patches of images, features or frames) have the kernel `inputs`, E[x_i · x_j] / F, [P, P]; of a source of
+    tokens it is how likely two are the same, [S, S], or else `repetition` where it is a number. A source, and its
+    target, are as long as the model reads.
 
     Raises InputError for a kind of model, or a component, that has no token kernel in closed form, and for inputs that
     are missing or of another shape.
@@ -236,7 +240,7 @@ class _Stack:
         return self.through.backward(self.last.backward(np.eye(self.architecture.sizes.seq_len)))
 
     def state(self, gradients: Gradients) -> InitialModel:
-        """`gradients` are relative to that behind the last of these layers."""
+        """The numbers of these layers; `gradients` are relative to that behind the last of them."""
         through, sizes = self.through, self.architecture.sizes
         reference = gradients.mean_squares[-1]
         cosines = [mean_cosine(kernel) for kernel in through.kernels]
@@ -312,7 +316,10 @@ def _logits(architecture: Architecture, catalogue: Catalogue, last: Signal, kept
 
 
 def _pooled(architecture: Architecture, catalogue: Catalogue, last: Signal) -> Signal:
-    """The input of a classifier's head, at each place: the first token, or the mean of all; with a layer tanh(h Wᵀ)."""
+    """The input of a classifier's head, at each place: the first token, or the mean of all.
+
+    Where the head has a layer it is tanh(h Wᵀ), as its bias starts at 0.
+    """
     sizes = architecture.sizes
     first = architecture.pooling == CLASS_TOKEN
     share = np.eye(1, sizes.seq_len)[0] if first else np.full(sizes.seq_len, 1 / sizes.seq_len)

@@ -2,7 +2,8 @@
 
 Each sequence has a token kernel of zeros and ones to begin with, and a forecast of its own; the forecast of a model is
 their mean. A mean of repetition taken before the model is another thing: a block that keeps the same tokens the same
-and pulls the others apart would be said to pull all apart. For a block without a text, sequences are drawn.
+and pulls the others apart would be said to pull all apart. For a block without a text, sequences are drawn: the draw
+is then a part of how far a network may be from the forecast.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def _mean_stream(streams: Sequence[InitialStream], mean: Callable[[Sequence[floa
 
 
 def _mean_spread(spreads: Sequence[Spread]) -> Spread:
-    """The mean of standard deviations: that over sequences if weights do the same to each."""
+    """The mean of standard deviations: that of a mean over sequences if weights do the same to each."""
     return Spread(*(float(np.mean([getattr(each, name) for each in spreads])) for name in Spread.__slots__))
 
 
@@ -145,10 +146,8 @@ def _together(attentions: Sequence[AttentionStart]) -> AttentionStart:
 READ = 8
 SHALLOW, PATTERNS, OF_DEEP = 8, 8, 4
 """Up to how many layers a forecast is over so many sequences; that of a deeper one, which takes longer, over fewer."""
-FORECAST, SAMPLED = 0, 1
-"""The purposes of sequences, which are drawn apart."""
-SOURCE = 2
-"""Added to the purpose, for sequences that an encoder reads."""
+FORECAST, SAMPLED = 0, 1  # the purposes of sequences, which are drawn apart
+SOURCE = 2  # added to the purpose, for sequences that an encoder reads
 
 
 def draw_tokens(

@@ -54,22 +54,17 @@ from ablate.theory.initial_state import LayerScatter, gradient_variance
 #
 #     Gear & Kevrekidis 2003, SIAM J. Sci. Comput. 24, "Projective methods for stiff differential equations".
 
-Step: TypeAlias = Callable[[int, Array], Array]
-"""From l and the state behind layer l to that behind layer l + 1."""
+Step: TypeAlias = Callable[[int, Array], Array]  # from l and the state behind layer l to that behind layer l + 1
 
 TOLERANCE = 2e-3
 """The most by which a number of a state may be corrected in a stride, over 1 + the size of its change in it."""
-FIRST_SINGLY = 6
-LONGEST_SINGLY = 32
-"""The most layers that are computed one by one before a stride is tried again."""
+FIRST_SINGLY = 6  # the layers that are computed one by one before the first stride
+LONGEST_SINGLY = 32  # the most layers that are computed one by one before a stride is tried again
 LEAST_STRIDE, MOST_STRIDE = 2, 256
 """A stride jumps over at least and at most so many layers; shorter ones save nothing."""
-LONGER, SHORTER = 1.8, 0.25
-"""By how much a stride may differ from the one before."""
-POINTS = 3
-"""The increments that a polynomial goes through."""
-FLAT = 1e-6
-"""Increments that change by less are one: extrapolated as they are, they sway less."""
+LONGER, SHORTER = 1.8, 0.25  # by how much a stride may differ from the one before
+POINTS = 3  # the increments that a polynomial goes through
+FLAT = 1e-6  # increments that change by less are one: extrapolated as they are, they sway less
 RESTS, FALLS = 1e-12, 0.9
 """Increments come to rest while their changes are more than this, and fall to less than this part in a layer."""
 
@@ -152,13 +147,10 @@ def _sums(known: Sequence[tuple[int, Array]], layer: int, count: int) -> Array:
     return np.asarray(np.cumsum(basis, axis=1).T @ increments)
 
 
-FEWEST = 128
-ALIKE = 1e-7
-"""The least 1 - cosine that is told from 0."""
-AT_REST = 1e-9
-"""Layers in front of which the states differ by less are one."""
-NOTHING = 1e-200
-"""The least mean square of a token, over the largest of all, that is told from 0."""
+FEWEST = 128  # the fewest layers that are gone through by strides
+ALIKE = 1e-7  # the least 1 - cosine that is told from 0
+AT_REST = 1e-9  # layers in front of which the states differ by less are one
+NOTHING = 1e-200  # the least mean square of a token, over the largest of all, that is told from 0
 NO_GRADIENT, NO_GRADIENT_CARRIED = 1e-8, 1e-12
 """The mean square of a token's gradient, over the largest of all, that no number of the model follows from, and the
 least that is carried."""
@@ -189,7 +181,8 @@ class Gradients:
     """The mean squares and mean cosines of the gradient behind each layer, from l = 0 on.
 
     Cosines are Γ_ij / √((Γ_ii + ν) (Γ_jj + ν)), ν `NO_GRADIENT` of the largest: tokens without a gradient have none
-    with others. `variances` is what layers computed on the way back add to that of the log of the mean square.
+    with others. `variances` is what layers add to that of the log of the mean square, of those that were computed on
+    the way back.
     """
 
     mean_squares: tuple[float, ...]
@@ -259,7 +252,7 @@ def through_layers(
 
 
 def _by_layer(block: Block, catalogue: Catalogue) -> bool:
-    """Whether a block may jump from one layer to the next: it has patterns, or arithmetic that names `layer`."""
+    """True if a block may jump from one layer to the next: it has patterns, or arithmetic that names `layer`."""
     if has_patterns(block, catalogue):
         return True
     fields = [getattr(value, "value", value) for node in walk(block) for _, value in node.fields]
@@ -295,7 +288,7 @@ def _one_by_one(model: _BlockInLayers, start: Signal) -> LayerKernels:
 
 
 def _by_strides(model: _BlockInLayers, start: Signal) -> LayerKernels | None:
-    """None where a token has no size, or one that is not finite."""
+    """Go through the layers by strides; None where a token has no size, or one that is not finite."""
     layers, signals, scatter = model.sizes.n_layers, dict[int, Signal](), dict[int, LayerScatter]()
 
     def forth(layer: int, state: Array) -> Array:

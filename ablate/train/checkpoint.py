@@ -24,7 +24,9 @@ from ablate.train.optimizer import WeightAverage
 @dataclass(slots=True)
 class TrialProgress:
     """The progress of a trial: `step` updates are done; `last` are the last finite statistics, as JSON-able data.
-    `smoothed` is the moving average of the training loss, before its correction; 0 if it is not measured."""
+
+    `smoothed` is the moving average of the training loss, before its correction; 0 if it is not measured.
+    """
 
     step: int = 0
     last: dict[str, Any] = field(default_factory=dict)
@@ -67,8 +69,9 @@ def load_state(
     scaling: LossScaling | None = None,
 ) -> TrialProgress:
     """Restore `model`, `optimizer`, the random streams, and any `average` of the weights and `scaling` of the loss.
-    Only tensors and plain data are read, never code. RefusedError for a state that is unreadable, or of another
-    trial."""
+
+    Only tensors and plain data are read, never code. RefusedError for a state that is unreadable, or of another trial.
+    """
     try:
         # On the CPU first: random states live there, and loading a state dict copies to wherever a parameter is.
         loaded = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)

@@ -35,7 +35,9 @@ class RankLost(Exception):
 @dataclass(frozen=True, slots=True)
 class Ranks:
     """This process's `rank` among `size`; if there are several, the default group of torch.distributed joins them.
-    Every collective method is called by all ranks, in the same order. RankLost if one does not answer."""
+
+    Every collective method is called by all ranks, in the same order. RankLost if one does not answer.
+    """
 
     rank: int = 0
     size: int = 1
@@ -102,8 +104,11 @@ class Ranks:
         return values
 
     def draw_apart(self, seed: int, step: int) -> None:
-        """Give the random numbers of `step` (dropout) a stream of their own on this rank. Rank 0 keeps its stream,
-        which checkpoints hold. The other ranks reseed theirs at every step, so that no checkpoint needs to hold it."""
+        """Give the random numbers of `step` (dropout) a stream of their own on this rank.
+
+        Rank 0 keeps its stream, which checkpoints hold. The other ranks reseed theirs at every step, so that no
+        checkpoint needs to hold it.
+        """
         if self.rank > 0:
             torch.manual_seed(dropout_seed(f"{seed} rank {self.rank} step {step}"))
 
@@ -112,7 +117,7 @@ ALONE = Ranks()
 
 
 def dropout_seed(of: int | str) -> int:
-    """Neither the caller's nor the initialisation's numbers reach this seed."""
+    """The seed of dropout's own stream, which neither the caller nor initialisation draws from."""
     return int.from_bytes(hashlib.sha256(f"dropout {of}".encode()).digest()[:8]) >> 1
 
 
@@ -149,8 +154,10 @@ def _together() -> Iterator[None]:
 
 def pin_threads(threads: int) -> None:
     """Compute on `threads` CPU threads, with deterministic algorithms.
+
     The number of threads decides how sums are split, and so their last bits. Bit-identity is promised on the CPU; where
-    a CUDA device has no deterministic algorithm for an operation, torch warns and continues."""
+    a CUDA device has no deterministic algorithm for an operation, torch warns and continues.
+    """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with a fixed workspace
     torch.set_num_threads(threads)
     # The same switch as use_deterministic_algorithms, which also imports torch's compiler: seconds in every worker.

@@ -29,7 +29,9 @@ class Diverged(Exception):
 
 def check_finite(model: nn.Module, parts: Sequence[Microbatch], dtype: str, ranks: Ranks, **measured: float) -> None:
     """Raise Diverged, with the part of the model where it begins, if one of the `measured` numbers is not finite.
-    `parts` are this rank's microbatches; the numbers are those of the whole batch: all ranks raise it or none."""
+
+    `parts` are this rank's microbatches; the numbers are those of the whole batch: all ranks raise it or none.
+    """
     wrong = [f"{name} is {value}" for name, value in measured.items() if not math.isfinite(value)]
     if wrong:
         seen, address = locate(model, parts, dtype, ranks)

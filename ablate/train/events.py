@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measured number. `address` names the part (`layers.3.attention`), empty for the whole model. (step, metric,
-    address) is unique within a trial; `value` may be infinite or NaN (divergence is a result)."""
+    """One measured number.
+
+    `address` names the part (`layers.3.attention`), empty for the whole model. (step, metric, address) is unique within
+    a trial; `value` may be infinite or NaN (divergence is a result).
+    """
 
     step: int
     metric: str
@@ -93,8 +96,10 @@ class Attending:
 @dataclass(frozen=True, slots=True)
 class Began:
     """A worker has started the trial at `step` (0: from its beginning), with these versions of what computes it.
+
     `attention` are its attention backends, with reasons; empty if they are not known yet. `at` is the time in seconds
-    since 1970 by the worker's clock."""
+    since 1970 by the worker's clock.
+    """
 
     step: int
     versions: Mapping[str, str]
@@ -122,11 +127,14 @@ WITH_RESULT: tuple[OutcomeKind, ...] = ("finished", "diverged")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a trial. `detail` is JSON-able: for `diverged` the step, the first part with a non-finite output and
-    the last statistics; for `bug` the trace; for `timeout` the limit in seconds. `interrupted` trials are not done
-    (they were asked to stop, or their worker or its node was lost): they resume from their checkpoint; one that lost
-    worker after worker ends as `lost`, which says nothing about what it computes. `paused` ones can resume, too: they
-    have reached the requested rung of a search, which ends those that it does not promote as `pruned`."""
+    """The end of a trial.
+
+    `detail` is JSON-able: for `diverged` the step, the first part with a non-finite output and the last statistics; for
+    `bug` the trace; for `timeout` the limit in seconds. `interrupted` trials are not done (they were asked to stop, or
+    their worker or its node was lost): they resume from their checkpoint; one that lost worker after worker ends as
+    `lost`, which says nothing about what it computes. `paused` ones can resume, too: they have reached the requested
+    rung of a search, which ends those that it does not promote as `pruned`.
+    """
 
     kind: OutcomeKind
     step: int

@@ -43,8 +43,7 @@ from ablate.train.optimizer import WeightAverage, average_of, build_optimizer, c
 VERSION: Final = 1
 """The version of the numbers of training and evaluation: see `plan/versions.py`."""
 
-WHOLE = BatchShares()
-"""Each batch undivided, in this process."""
+WHOLE = BatchShares()  # each batch undivided, in this process
 
 NO_MEMORY = (
     "DefaultCPUAllocator",

@@ -79,8 +79,10 @@ def further_ahead(
     terms: Loss,
     logits_ahead: Sequence[Float[Tensor, "B T V"]] = (),
 ) -> Iterator[tuple[str, Tensor]]:
-    """The weighted cross-entropies of tokens further ahead than the next, by place. `logits_ahead` are those of the
-    second token ahead, the third, and so on, where they have logits of their own."""
+    """The weighted cross-entropies of tokens further ahead than the next, by place.
+
+    `logits_ahead` are those of the second token ahead, the third, and so on, where they have logits of their own.
+    """
     for further, weight in enumerate(terms.ahead, start=1):
         if weight:
             of_token = logits_ahead[further - 1] if further <= len(logits_ahead) else logits_BTV
@@ -207,7 +209,7 @@ class LossScaling:
     skipped: int = 0
 
     def skips(self, gradient_norm: float) -> bool:
-        """Whether a step with that gradient is skipped; if not, and it is not finite, the trial has diverged."""
+        """True if a step with that gradient is skipped; if not, and it is not finite, the trial has diverged."""
         return self.scale > 1 and not math.isfinite(gradient_norm)
 
     def after(self, skipped: bool) -> dict[str, float]:

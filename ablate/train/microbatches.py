@@ -49,8 +49,10 @@ from ablate.train.objectives.declare import Objective
 
 @dataclass(frozen=True, slots=True)
 class Microbatch:
-    """Examples that go through the model together: `weight` is their share of the batch, and `shares` are those of
-    their targets, for each term of the objective."""
+    """Examples that go through the model together.
+
+    `weight` is their share of the batch, and `shares` are those of their targets, for each term of the objective.
+    """
 
     batch: Batch
     weight: float
@@ -91,9 +93,11 @@ def most_parts(batch: int, ranks: int = 1) -> int:
 
 @dataclass
 class Passes:
-    """The forward and backward passes of a step, over its parts. `added` are the losses of the last step beside the
-    main one, by place. `scale` is the factor of their sum for the backward pass; the gradients left are divided by
-    it."""
+    """The forward and backward passes of a step, over its parts.
+
+    `added` are the losses of the last step beside the main one, by place. `scale` is the factor of the sum of all for
+    the backward pass; the gradients left are divided by it.
+    """
 
     model: nn.Module
     dtype: str
@@ -109,7 +113,7 @@ class Passes:
         self._offering = offering(self.model)
 
     def backward(self, parts: Sequence[Microbatch]) -> float:
-        """Leave the gradient of the whole batch's loss, and of `added`, in the parameters."""
+        """Return the loss of the whole batch, without `added`; leave the gradient of both in the parameters."""
         total = torch.zeros((), dtype=torch.float64, device=device_of(self.model))
         self.added, added = {}, dict[str, Tensor]()
         before = self._stand() if len(parts) > 1 else []

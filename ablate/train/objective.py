@@ -51,8 +51,10 @@ class ExampleSource(Protocol):
 
 @dataclass(frozen=True)
 class ObjectiveBatches:
-    """The batches of an objective: a function of (seed, step), the same for every variant. `size` says how many of the
-    examples drawn for a step are in its batch, the first of them (None: all)."""
+    """The batches of an objective: a function of (seed, step), the same for every variant.
+
+    `size` says how many of the examples drawn for a step are in its batch, the first of them (None: all).
+    """
 
     drawing: ExampleSource
     objective: Objective
@@ -98,8 +100,9 @@ def evaluate(
     objective: Objective,
     probes: Sequence[Probe] = (),
 ) -> Iterator[Row | Timing]:
-    """Compute what the objective measures, batch by batch, divided as training batches are, and read the `probes` on
-    each batch; sums in float64, each by the number of its targets.
+    """Compute what the objective measures, batch by batch, and read the `probes` on each batch.
+
+    Batches are divided as training batches are. Sums are in float64, each by the number of its targets:
 
         bits per byte = sum of nats / (ln 2 x bytes of the targets)
 

@@ -69,7 +69,8 @@ def _comparison_of(of: Comparison | Effect) -> ComparisonOf:
 #     test   t over the n values ρ_s, one a seed, against 0
 #
 # The variants of a design were chosen and are no sample: a correlation over their means, or over all runs at once,
-# would pass as more certain than it is. A seed is a sample of what chance does.
+# would pass as more certain than it is. A seed is a sample of what chance does. Ranks do not depend on the scale of a
+# metric.
 
 Floats = NDArray[np.float64]
 
@@ -105,13 +106,13 @@ def correlations(
     return tuple(replace(each, p_adjusted=p) for each, p in zip(every, adjusted, strict=True))
 
 
-Values = tuple[Mapping[Seed, float], Mapping[Seed, float]]
+Values = tuple[Mapping[Seed, float], Mapping[Seed, float]]  # the values of the two metrics of one variant, by seed
 
 
 def _values(
     metric: str, other: str, sides: Mapping[str, Side], forecasts: Mapping[str, Mapping[str, float]]
 ) -> Iterator[Values]:
-    """A number of the forecast is the same at every seed."""
+    """Yield the values of each variant; a number of its forecast is the same at every seed."""
     for variant, side in sides.items():
         measured = side.values(metric, log=False)
         if not other.startswith(FORECAST):

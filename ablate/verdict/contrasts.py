@@ -24,7 +24,10 @@ CROSS = " × "
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference of two variants, ids in alphabetical order; if `paired` both see the same batches at a seed."""
+    """The difference of two variants (ids in alphabetical order: swapping before and after changes only the sign).
+
+    `paired`: at one seed both see the same batches, so that runs are compared seed by seed.
+    """
 
     first: str
     second: str
@@ -60,7 +63,7 @@ Contrast: TypeAlias = Difference | WeightedSum | FactorialEffect | SpeedUpTrend
 def contrast(
     comparison: Comparison, factors: Mapping[str, Factors], ladders: Mapping[str, PlannedLadder] = NONE
 ) -> Contrast:
-    """ValueError for an effect that its factorial does not estimate."""
+    """The contrast of a comparison; ValueError for an effect that its factorial does not estimate."""
     if comparison.kind == "trend":
         ladder = ladders[comparison.terms]
         return trend_of(ladder, ladder.treatment_of(comparison.change), paired=not comparison.unpaired)
@@ -122,8 +125,7 @@ def family_size(design: ContrastSource, metrics: Iterable[str] = (NATS,), *, pag
 
 KEY_DIGITS = 16
 
-FUNCTIONS: Mapping[str, str] = {"perplexity": NATS}
-"""Metrics that rise with another one, by name."""
+FUNCTIONS: Mapping[str, str] = {"perplexity": NATS}  # metrics that rise with another one, by name
 UNDER_ONE_TOKENIZER: Mapping[str, str] = {BITS: NATS, of_averaged_weights(BITS): of_averaged_weights(NATS)}
 """Metrics that do so where all texts are in the same tokens."""
 
@@ -139,7 +141,7 @@ class Unit:
 def comparison_key(
     question: Contrast, trained: Mapping[str, str], factors: Mapping[object, Factors]
 ) -> tuple[str, int]:
-    """The key of a contrast whose variants are `trained` as these hashes say, and its sign in it.
+    """The key of a contrast whose variants are `trained` as these hashes say, and the sign with which it stands there.
 
     The same key has either direction. `factors` are by their runs.
     """
@@ -182,7 +184,10 @@ def weights_of(question: FactorialEffect, factors: Factors) -> list[tuple[str, f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A contrast: its key, its sign in it, and the hashes of how its variants are trained and of the tokens."""
+    """A contrast: its key, and the sign with which it stands there.
+
+    `trained` has the hash of how each of its variants is trained, `corpora` those of the tokens they are trained on.
+    """
 
     key: str
     sign: int = 1
@@ -190,12 +195,15 @@ class Compared:
     corpora: frozenset[str]
 
     def on(self, metric: str) -> Unit:
+        """The holder of this contrast's account on a metric."""
         functions = FUNCTIONS if len(self.corpora) > 1 else {**FUNCTIONS, **UNDER_ONE_TOKENIZER}
         return Unit(self.key, functions.get(metric, metric))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRun:
+    """A run that verdicts are given on: its variant, its seed, and its id among final metrics."""
+
     variant: str
     seed: Seed
     id: str
@@ -233,8 +241,7 @@ class JudgedDesign:
 
 # Aliases: which other effects of one to three edits enter the estimate of a factorial's effect, and how often.
 
-MOST_ALIASES = 8
-"""The most aliases listed for one effect, largest coefficients first; further ones are only counted."""
+MOST_ALIASES = 8  # the most aliases listed for one effect, largest coefficients first; further ones are only counted
 
 
 def alias_rows(factors: Factors) -> tuple[tuple[str, str], ...]:

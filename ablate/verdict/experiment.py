@@ -75,6 +75,7 @@ class RanWith(NamedTuple):
     by_name: str | None = None
 
     def like(self, other: RanWith) -> bool:
+        """True if runs of both may be paired."""
         same = self.versions == other.versions
         return (
             same
@@ -84,6 +85,7 @@ class RanWith(NamedTuple):
 
 
 def pairable(runs: Iterable[RanWith]) -> bool:
+    """True if all of these may be paired with each other."""
     return all(one.like(other) for one, other in combinations(dict.fromkeys(runs), 2))
 
 
@@ -145,6 +147,7 @@ class Experiment:
     by_ranks: bool = False
 
     def variant(self, id: str) -> Treatment:
+        """The variant of that id; KeyError if there is none."""
         return {variant.id: variant for variant in self.variants}[id]
 
 
@@ -153,7 +156,9 @@ def names_of(experiment: Experiment) -> Mapping[str, str]:
 
 
 def experiment_of(plan: Plan) -> Experiment:
-    """The experiment of a plan: its trials on the verdict split alone; ValueError for a variant twice under a seed."""
+    """The experiment of a plan: its trials on the verdict split alone, as those by which tuning or a search made its
+    choices have no part in a verdict. ValueError for a variant that is twice under one seed.
+    """
     trials: dict[str, dict[Seed, str]] = {variant.id: {} for variant in plan.variants}
     recipes: dict[str, Recipe] = {}
     for trial in plan.trials:
@@ -223,15 +228,17 @@ class Side:
 
     @property
     def ended(self) -> int:
+        """Trials with a result: finished or diverged."""
         return len(self.finished) + len(self.diverged)
 
     @property
     def lost(self) -> bool:
-        """A side that diverged at every seed: all planned ones, or two or more of which none has finished."""
+        """True if it diverged at every seed: all planned ones, or two or more of which none has finished."""
         return not self.finished and (len(self.diverged) > 1 or (bool(self.diverged) and not self.missing))
 
     @property
     def seeds(self) -> frozenset[Seed]:
+        """Every seed it was to be trained with."""
         return frozenset((*self.finished, *self.diverged, *self.missing))
 
     def ran_with(self, seed: Seed) -> RanWith:
@@ -251,6 +258,7 @@ class Side:
         return {seed: value for seed, value in values.items() if math.isfinite(value) and (value > 0 or not log)}
 
     def unusable(self, metric: str, *, log: bool) -> frozenset[Seed]:
+        """Seeds that finished with an unusable value of the metric."""
         here = {seed for seed, metrics in self.finished.items() if metric in metrics}
         return frozenset(here.difference(self.values(metric, log=log)))
 
@@ -364,6 +372,7 @@ def _ranked(of: Sequence[Side], metric: str, *, log: bool) -> frozenset[Seed]:
 
 
 def align(named: Sequence[tuple[str, Side]], metric: str, *, log: bool) -> Rows:
+    """Align the values of several named sides at the seeds that all of them have."""
     values = [side.values(metric, log=log) for _, side in named]
     rows, left_out = [], {}
     for seed in sorted(frozenset[Seed]().union(*(side.seeds for _, side in named))):
@@ -388,7 +397,7 @@ def runs_by_seeds(
     """A metric as a table of runs by seeds, NaN where a run has no value; a table of lost runs, 1 where one diverged,
     NaN where its value is unusable, else 0; and by reason which seeds of which runs have no value.
 
-    Of a seed's runs only those with its most frequent versions are kept.
+    Of a seed's runs only those with its most frequent versions are kept: within a seed all must have the same.
     """
     usable = [side.values(metric, log=log) for _, side in named]
     table = [[values.get(seed, math.nan) for seed in seeds] for values in usable]

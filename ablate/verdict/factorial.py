@@ -28,13 +28,15 @@ from ablate.verdict.experiment import Seed, Side, runs_by_seeds
 from ablate.verdict.hypothesis_test import Ruling, Tested, by_ranks, missing, worse
 from ablate.verdict.summary import Metric, Summary
 
-MOST_NAMED = 6
+MOST_NAMED = 6  # the most runs without a result that are listed by name; further ones are only counted
 
 Levels = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
+    """A test of each effect, by its edits, the lines of the analysis of variance, and its test of sphericity."""
+
     tested: Mapping[tuple[str, ...], Tested]
     lines: tuple[AnovaLine, ...]
     sphericity: Sphericity | None
@@ -95,7 +97,9 @@ def analyse(
 
 
 def averaged(summary: Summary) -> bool:
-    """True if an edit's effect is the plain mean difference over the others: levels are balanced, no run is lost."""
+    """True if an edit's effect is the plain mean difference over the other edits: every run has a result, or none has
+    yet, and the levels are balanced.
+    """
     for _, factors in summary.factors:
         runs = dict(reversed(factors.runs))
         lost = [not summary.arm(variant).finished for variant in runs]
@@ -127,6 +131,7 @@ def _line_named(effect: Sequence[int], factors: Factors) -> str:
 
 
 def _lines_of(effects: Sequence[tuple[int, ...]], factors: Factors) -> list[list[int]]:
+    """The positions of the effects of each line of the analysis of variance: of one set of factors."""
     together: dict[tuple[int, ...], list[int]] = {}
     for position, effect in enumerate(effects):
         together.setdefault(_factors_of(effect, factors), []).append(position)
@@ -158,6 +163,7 @@ def _tested(
 
 
 def _of_values(estimate: Estimate, metric: Metric, ruling: Ruling, analysis: Analysis) -> Tested:
+    """The test by the values of runs: those of the survivors, where some were lost."""
     if analysis.error_of == "none":
         return Tested(n=estimate.n, estimate=estimate.estimate, method=estimate.method)
     judged = not analysis.lost
@@ -180,8 +186,7 @@ def _of_values(estimate: Estimate, metric: Metric, ruling: Ruling, analysis: Ana
     )
 
 
-Lacking = Mapping[str, Mapping[str, Sequence[Seed]]]
-"""The seeds at which each run has no value, by reason."""
+Lacking = Mapping[str, Mapping[str, Sequence[Seed]]]  # the seeds at which each run has no value, by reason
 
 
 def _not_judged(analysis: Analysis, seeds: Sequence[Seed], gone: Sequence[str], lacking: Lacking) -> list[str]:

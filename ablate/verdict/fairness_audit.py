@@ -31,7 +31,7 @@ DECLARED: Mapping[str, tuple[str, ...]] = {
 }
 """The quantities that a budget makes equal; batch sizes are equal, so equal steps are equal tokens."""
 
-Value: TypeAlias = "float | str | None"
+Value: TypeAlias = "float | str | None"  # a number, a text, or None where it is not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +54,8 @@ class UnequalQuantity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unequal:
+    """One set of terms (by name): the quantities that it declares equal, the differences, and those equal for all."""
+
     terms: str
     declared: str
     rows: tuple[UnequalQuantity, ...]
@@ -110,6 +112,7 @@ def _under(name: str, terms: Terms, of: _Quantities, space: Space) -> Unequal:
 
 
 def _beside(plan: Plan, terms: str) -> dict[str, str]:
+    """The baseline at the size of each variant of a ladder, by its id."""
     ladder = dict(plan.ladders).get(terms)
     steps = [dict(step.variants) for step in ladder.steps] if ladder is not None else []
     return {id: step[ladder.baseline] for step in steps for id in step.values()} if ladder is not None else {}

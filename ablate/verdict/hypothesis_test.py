@@ -46,6 +46,7 @@ def _no_mean(baseline: str, side: Side) -> str:
 
 
 def judged_metric(name: str, judged: Judged, baseline: str, side: Side) -> Metric:
+    """A metric with its margin, which may be a share of the baseline's mean over its finished seeds."""
     log = judged.scale == "log"
     values = side.values(name, log=log)
     mean = float(np.mean(list(values.values()))) if values else None
@@ -119,6 +120,7 @@ class Tested:
 
     @property
     def up(self) -> bool:
+        """True if the estimate, or the sum of ranks where ranks decide, is above zero."""
         return ((self.estimate or 0.0) if self.ranks is None else self.ranks.total) > 0
 
     def mirrored(self) -> Tested:
@@ -180,7 +182,10 @@ def worse(metric: Metric) -> int:
 
 
 def by_ranks(survivors: Tested, ranks: Ranked, metric: Metric, ruling: Ruling) -> Tested:
-    """The test by ranks, with the survivors' numbers and notes on ranks; a diverged run is never equivalent."""
+    """The test by ranks, with the numbers of the survivors; a diverged run is never equivalent to another run.
+
+    Its notes are about the ranks alone.
+    """
     lost = "worse than any number" if worse(metric) else "neither higher nor lower than any"
     notes = [f"judged by ranks over {plural(ranks.n, 'seed')}, with a diverged run {lost}"]
     if survivors.n == 0:
@@ -363,7 +368,10 @@ def test_sum(weights: Sequence[float], named: Sequence[tuple[str, Side]], metric
 def _of_sum(
     test: Tested, sums: Floats, size: float, rows: Rows, notes: Sequence[str], metric: Metric, ruling: Ruling
 ) -> Tested:
-    """The test of a sum, in which a seed with a lost run is open; `size` sets the rounding error of its values."""
+    """The test of a sum, in which a seed with a lost run is open: its side is not determined by symmetry.
+
+    `size` is the magnitude of the summed values: a difference within their rounding error is a tie.
+    """
     if rows.lost:
         test = by_ranks(test, statistics.worst_rank(sums, open=len(rows.lost), size=size), metric, ruling)
     return replace(test, notes=(*notes, *test.notes))

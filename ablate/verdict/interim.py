@@ -56,10 +56,11 @@ class InterimAnalysis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterimAnalyses:
-    """The looks that count, in order, and the number of seeds at the last (None: none counts yet).
+    """The looks that count, in order, and `looked`, the number of seeds at the last.
 
-    `every` has the variants at all seeds. `left` is the number of trials that verdicts wait for, of `planned` in all;
-    `held` is the level that adjusted p-values of a contrast are compared with, 0 where it is settled.
+    `looked` is None where no look counts yet, and the one here only shows numbers. `every` has the variants at all
+    seeds. `left` is the number of trials that verdicts wait for, of `planned` in all; `held` is the level that adjusted
+    p-values of a contrast are compared with, 0 where it is settled.
     """
 
     looks: tuple[InterimAnalysis, ...]
@@ -167,13 +168,14 @@ def _each_look(
 
 
 def is_decided(request: Asked, looks: Sequence[InterimAnalysis], level: float) -> bool:
-    """True also of a variant that diverged at every seed, and of two that are identical."""
+    """True for a difference, equivalence, a variant that diverged at every seed, or two that are identical."""
     findings = stand(request, looks, level)
     found = findings.difference is not None or findings.inside is not None
     return found or lost(request[1], looks[-1]) or the_same(request, looks[-1])
 
 
 def the_same(request: Asked, look: InterimAnalysis) -> bool:
+    """True for a contrast of two variants whose results are identical at every seed, on its metric too."""
     question, test = request[1], look.tested[request]
     tied = test.ranks is None and test.estimate == 0 and test.sd == 0
     if not tied or look.elsewhere or not isinstance(question, Difference):
@@ -183,8 +185,9 @@ def the_same(request: Asked, look: InterimAnalysis) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The looks at which a difference, and equivalence, were first found; `no_difference` or `not_inside` instead where
-    the interval of the last look contradicts it.
+    """The looks at which a difference, and equivalence, were first found; None where there is none, or where the
+    interval of the last look contradicts the earlier finding: `no_difference` and `not_inside` are then that earlier
+    look.
     """
 
     difference: InterimAnalysis | None
@@ -226,14 +229,14 @@ def _excludes(test: Tested, *, up: bool) -> bool:
 
 
 def _beyond(test: Tested, margin: float) -> bool:
-    """A run that was lost is not equivalent."""
+    """True if the interval has no difference inside the margin, or a run was lost: it is not equivalent."""
     if test.ranks is not None:
         return True
     return test.low is not None and test.high is not None and (test.low > margin or test.high < -margin)
 
 
 def lost(question: Contrast, look: InterimAnalysis) -> bool:
-    """A variant of the contrast diverged at every seed, so that there is nothing to compare."""
+    """True if a variant of the contrast diverged at every seed, so that there is nothing to compare."""
     if isinstance(question, FactorialEffect):
         analysed = [test for (_, effect), test in look.tested.items() if effect == question]
         gone = any(look.sides[variant].lost for variant, _ in question.runs)

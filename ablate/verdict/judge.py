@@ -57,7 +57,7 @@ from ablate.verdict.summary import (
 )
 
 IDENTICAL = "identical at every seed; more seeds change nothing"
-NEW: Account = MappingProxyType({})
+NEW: Account = MappingProxyType({})  # the account of a question that was never judged before
 
 
 def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Account = NEW) -> Summary:
@@ -65,8 +65,9 @@ def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Acco
 
     Holm's correction covers all distinct comparisons on a metric, or on the page where `rules.family` says so, also
     those that could not be made, but none with noise. The chance that any `better` or `worse` is false is at most 1 -
-    `rules.confidence`, and so is that of any `equivalent`, over all judgements together, of which the `account` keeps
-    count. Before all trials have ended there are numbers and no verdicts.
+    `rules.confidence`, and so is that of any `equivalent`, over all judgements together: the `account` says which
+    judgement of each comparison this is, over how many, and what the earlier ones found (default: it is the first).
+    Before all trials have ended there are numbers and no verdicts.
     """
     experiment = design if isinstance(design, Experiment) else experiment_of(design)
     analyses = analyse_looks(experiment, rules, finals, account)
@@ -407,8 +408,9 @@ def pareto_front(of: Mapping[str, Side], metrics: Sequence[Metric]) -> tuple[str
     """The ids of the variants on the Pareto front by means: no other is at least as good on every metric that has a
     better side, and better on one.
 
-    Two are compared at the seeds that both have; without one neither dominates. Empty for fewer than two such metrics;
-    variants without a value on some are not on the front. Noise is ignored, so being on the front is not a verdict.
+    Two are compared at the seeds that both have, metric by metric, so that none wins by having lost the hard ones;
+    without a common seed neither dominates the other. Empty for fewer than two such metrics. Variants without a value
+    on some of them are not on the front and dominate none. Noise is ignored, so being on the front is not a verdict.
     """
     metrics = [metric for metric in metrics if metric.better != "none"]
     if len(metrics) < 2:

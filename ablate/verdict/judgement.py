@@ -58,7 +58,10 @@ class EarlierVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonAccount:
-    """How a comparison is judged now: as judgement `number`, with the share `left` of α, and its `earlier` verdict."""
+    """The present judgement of a comparison: its `number`, and the share `left` of α.
+
+    `earlier` is its earlier finding, or, where it is settled, its verdict.
+    """
 
     state: State = "new"
     number: int = 1
@@ -68,7 +71,7 @@ class ComparisonAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextJudgement:
-    """How a family is judged now. `accounts` are those of its comparisons, by metric and `comparison_id`.
+    """The present judgement of a family. `accounts` are those of its comparisons, by metric and `comparison_id`.
 
     One that is not named is judged as judgement `number` of it, with the share `left` of α. `tests` is the size of the
     largest family (None: the comparisons of the plan). Unless the record of questions may count it (`counted`), no
@@ -95,23 +98,24 @@ class NextJudgement:
 
     @property
     def before(self) -> float:
-        """The largest share that is left for the comparisons that it tests."""
+        """The share of α that is left before this judgement: of the comparisons that it tests, the largest."""
         tested = [account.left for account in self.accounts.values() if account.state != "settled"]
         return max(tested or [account.left for account in self.accounts.values()], default=self.left)
 
     def share(self, *, looks: bool) -> float:
-        """The largest share that it spends on a comparison."""
+        """The share of α that this judgement spends on the comparisons that it tests: of several, the largest."""
         settled = self.accounts and all(account.state == "settled" for account in self.accounts.values())
         return 0.0 if settled else spent(self.before, looks=looks)
 
     def after(self, *, looks: bool) -> float:
+        """The share of α that it leaves."""
         return self.before - self.share(looks=looks)
 
 
-FIRST = NextJudgement()
+FIRST = NextJudgement()  # a question that was never judged before
 
 Account: TypeAlias = Mapping[str, NextJudgement]
-"""A metric that is not named is judged as in `FIRST`."""
+"""The present judgement of each metric of a plan; a metric that is not named is judged as in `FIRST`."""
 
 
 def any_false(shares: Iterable[float]) -> float:
@@ -139,7 +143,7 @@ OPPOSITE: Mapping[str, Verdict] = {
     "lower_by_rank": "higher_by_rank",
 }
 
-FOUND = (*OPPOSITE, "equivalent")
+FOUND = (*OPPOSITE, "equivalent")  # the verdicts that stand at later judgements
 
 OTHER_SIDE = "diverged runs ranked on another side then"
 NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
@@ -147,6 +151,8 @@ NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
+    """The comparisons that are judged together, by id, with the metrics."""
+
     id: str
     metrics: tuple[str, ...]
     comparisons: Mapping[str, Contrast]
@@ -169,11 +175,14 @@ def families(design: JudgedDesign, rules: Judge) -> tuple[Family, ...]:
 
 
 def metric_families(rules: Judge) -> list[tuple[str, ...]]:
+    """The metrics that are judged as one family: each, or all of the page."""
     return [tuple(rules.metrics)] if rules.family == "page" else [(name,) for name in rules.metrics]
 
 
 def how_measured(design: JudgedDesign, rules: Judge, metrics: Sequence[str]) -> str:
-    """A hash (16 hex digits) of what may differ at the same seeds: margins, windows, and how often a metric is read."""
+    """The hash of what may differ between judgements at the same seeds, 16 hex digits: margins, windows of the
+    evaluation and, for a metric that is read during training, how often it is read.
+    """
     return _measured(design, metrics, sorted((name, rules.metrics[name].margin) for name in metrics))
 
 
@@ -327,9 +336,11 @@ def judged_as(effect: Effect) -> str:
 
 
 class LookedAt(ContrastSource, Protocol):
+    """A source of comparisons with the numbers of seeds of its interim analyses."""
+
     @property
     def looks(self) -> tuple[int, ...]:
-        """Numbers of seeds; none where seeds are fixed."""
+        """Those numbers; none where seeds are fixed."""
 
 
 def judgement_of(design: LookedAt, rules: Judge, metrics: Sequence[str], account: Account) -> Judgement:
@@ -389,6 +400,7 @@ def _judgement_note(judgement: Judgement) -> str:
 
 
 def told_of(judgement: Judgement) -> Iterator[str]:
+    """Yield the earlier judgements of a question in words, and how often a verdict of it may be false so far."""
     states = judgement.states
     new, again, continued, settled = states.new, states.again, states.continued, states.settled
     tests = judgement.tests
@@ -427,7 +439,7 @@ def told_of(judgement: Judgement) -> Iterator[str]:
 
 
 def effect_of(document: Mapping[str, Any]) -> Effect:
-    """NaN and infinities, absent in JSON, are texts there."""
+    """An effect from its document in the record, where NaN and infinities, absent in JSON, are texts."""
     known = {name: value for name, value in document.items() if name in Effect.__dataclass_fields__}
     return Effect(**known | {name: float(value) for name, value in known.items() if value in NOT_IN_JSON})
 
@@ -435,6 +447,7 @@ def effect_of(document: Mapping[str, Any]) -> Effect:
 def effect_documents(
     effects: Sequence[Effect], questions: Sequence[Contrast | None], metrics: Sequence[str], keys: Mapping[str, str]
 ) -> list[dict[str, str | float | None]]:
+    """The effects of a family on its metrics as documents for the record, each comparison once, by its key."""
     documents: dict[tuple[str, str], dict[str, str | float | None]] = {}
     every = dict.fromkeys(effect.metric for effect in effects)
     asked = [

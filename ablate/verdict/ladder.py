@@ -16,11 +16,9 @@ from ablate.verdict.experiment import Experiment, Seed, Side, pair
 from ablate.verdict.hypothesis_test import Ruling, Tested
 from ablate.verdict.summary import Metric, SizeComparison, SizeResult
 
-PER_TENFOLD = math.log(10)
-BENT = 0.05
-"""The p of a law's curvature below which it is told."""
-FEWEST = 2
-"""The fewest seeds of a size that tell its noise."""
+PER_TENFOLD = math.log(10)  # a trend is told for ten times the training compute
+BENT = 0.05  # the p of a law's curvature below which it is told
+FEWEST = 2  # the fewest seeds of a size that tell its noise
 
 
 def test_trend(
@@ -30,9 +28,10 @@ def test_trend(
     metric: Metric,
     ruling: Ruling,
 ) -> Tested:
-    """Test whether a treatment's speed-up grows or shrinks over sizes; not where a run has no usable loss.
+    """Test whether a treatment's speed-up grows or shrinks over sizes.
 
-    The estimate is the logarithm of the factor by which it grows for ten times the training compute.
+    The estimate is the logarithm of the factor by which it grows for ten times the training compute. Where a run has
+    no usable loss it is not tested: the sizes at which runs are lost would decide it.
     """
     lost = _lost(question, sides, metric)
     try:
@@ -79,6 +78,7 @@ def size_comparisons(
     sides: Mapping[str, Side],
     confidence: float,
 ) -> Iterator[SizeComparison]:
+    """Yield the speed-ups of each treatment by a metric's laws: at the sizes trained, and at the next size."""
     compute = {variant.id: variant.compute for variant in experiment.variants}
     unpaired = {
         ladder.treatment_of(comparison.change)
@@ -178,7 +178,7 @@ def _mean(losses: tuple[float, ...], law: str) -> float:
 def _ladders(
     question: SpeedUpTrend, sides: Mapping[str, Side], compute: Mapping[str, float | None], metric: Metric
 ) -> tuple[SizeLadder, SizeLadder]:
-    """ValueError where a size has too few losses, or its compute is not known."""
+    """The losses of both at each size; ValueError where a size has too few, or its compute is not known."""
     sizes = [_losses(sides[before], sides[after], metric, question) for before, after in question.pairs]
     if short := [number for number, both in enumerate(sizes, 1) if min(map(len, both)) < FEWEST]:
         which = f"size {short[0]} has" if len(short) == 1 else f"{len(short)} sizes have"

@@ -15,7 +15,7 @@ from ablate.verdict.hypothesis_test import Tested
 from ablate.verdict.judgement import metric_families
 from ablate.verdict.summary import Verdict
 
-Asked = tuple[str, Contrast]
+Asked = tuple[str, Contrast]  # a metric's name, and a contrast on it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +65,9 @@ class Share:
 def correct(tested: Mapping[Asked, Tested], rules: Judge, shares: Mapping[Asked, Share]) -> dict[Asked, Corrected]:
     """Adjust both kinds of p by Holm within each wave of a family, and those of a difference by Benjamini and Hochberg.
 
-    What could not be tested counts, and so does whatever else the largest family holds. With j tests of m at once, the
-    chance of any false claim is at most α·j/m: Holm's divisor for one of i true ones is at least m - (j - i), and
-    i/(m - j + i) ≤ j/m.
+    What could not be tested counts as a test, and so does whatever else the largest family holds: what was judged
+    before, or is asked no more. With j tests of m at once, whichever are true, the chance of any false claim is at most
+    α·j/m: Holm's divisor for one of i true ones is at least m - (j - i), and i/(m - j + i) ≤ j/m.
     """
     corrected: dict[Asked, Corrected] = {}
     for metrics in metric_families(rules):
@@ -98,8 +98,8 @@ def correct(tested: Mapping[Asked, Tested], rules: Judge, shares: Mapping[Asked,
 def _levels_of_one(
     p_values: Sequence[float | None], adjusted: Sequence[float | None], level: float
 ) -> list[float | None]:
-    """The level that Holm compares each p with, the last step's for all not rejected; None for what was not tested, and
-    where no α is left.
+    """The level that Holm's procedure compares each p of a family with: that of its step, and for all p that are not
+    rejected the level of the step at which it stopped. None for what was not tested, and where no α is left.
     """
     each = list(zip(p_values, adjusted, strict=True))
     rejected = [p for p, p_adjusted in each if p is not None and p_adjusted is not None and p_adjusted < level]
@@ -126,7 +126,8 @@ def _times(p: float | None, factor: float) -> float | None:
 #     undecided         the union of both, with k all those rejected       holds zero, and is not inside the margin
 #
 # and likewise by sign flips, by the simulated t of a trend over sizes, or by the sign test, if that gave the p-value. α
-# is what the judgement or the look may spend. Where ranks decide, before a verdict, or with no α left it is None.
+# is what the judgement or the look may spend. Where runs were lost and ranks decide, no interval over the survivors
+# agrees with the verdict, so there is none; nor is there one before a verdict, or where no α is left.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,11 +46,9 @@ Chance = Callable[[float, float], float]
 """The chance that a claim comes true, by the difference (towards what it says above 0) and the sd."""
 
 CORRELATION = "correlation"
-USUAL_CORRELATION = 0.5
-"""The correlation that power is reported for where a claim states none."""
+USUAL_CORRELATION = 0.5  # the correlation that power is reported for where a claim states none
 HALVINGS = 18
-LARGEST = 1e4
-"""The largest difference that is looked for, in sds."""
+LARGEST = 1e4  # the largest difference that is looked for, in sds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +94,7 @@ class ClaimPower:
 def claim_powers(
     plan: Plan, rules: Judge, floors: Sequence[Floor], means: Mapping[str, float], account: Account
 ) -> tuple[ClaimPower, ...]:
+    """The power of each claim of a plan, from the noise `floors` of the metrics and the baseline's `means`."""
     known = {floor.metric: floor for floor in floors}
     names = {name: variant.id for variant in plan.variants for name in variant.names}
     families: dict[tuple[str, float], _Family] = {}
@@ -115,7 +114,7 @@ def claim_powers(
 
 
 def _level(steps: Sequence[ClaimStep], plan: Plan, rules: Judge, metric: str, account: Account) -> float:
-    """The least of its steps, 0 if one is settled."""
+    """The level that is left for the comparisons of a claim: the least of its steps, 0 if one of them is settled."""
     held, alpha = account.get(metric, FIRST), 1 - rules.confidence
     factors, ladders = dict(plan.factors), dict(plan.ladders)
     left = [held.of(metric, comparison_id(contrast(step.comparison, factors, ladders))) for step in steps]
@@ -315,9 +314,10 @@ def _size_with_power(chance: Chance, sd: float) -> float:
 
 
 def _of_correlation(claim: Expected, plan: Plan, rules: Judge, account: Account, claimed: int) -> ClaimPower:
-    """The power of a claim of a correlation within each seed, drawn anew, without the noise floor.
+    """The power of a claim of a correlation: of one within each seed, drawn anew with every seed.
 
-    Where variants differ by more than chance it varies less from seed to seed, and is found more often.
+    It does not depend on the noise floor. Where variants differ by more than chance the correlation varies less from
+    seed to seed than is taken here, and is found more often.
     """
     n, looks = plan.looks[-1] if plan.looks else len(plan.seeds), max(1, len(plan.looks))
     family = next(metrics for metrics in metric_families(rules) if claim.metric in metrics)
@@ -354,7 +354,9 @@ NOT_PLANNED = ("floor", "strata", "mann_whitney")
 
 
 def seeds_needed(test: Tested, metric: Metric, ruling: Ruling) -> int | None:
-    """The total number of seeds that would decide, at the level of the next judgement; more than there are.
+    """The total number of seeds that would decide, at the level of one test of the family in the next judgement.
+
+    It is always more than there are.
 
     None where nothing can be planned from the results (as where one seed's lack of fit is the error, or a run of a
     factorial has no result), and where no affordable number is enough.

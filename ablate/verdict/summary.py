@@ -93,12 +93,16 @@ class Metric:
 
     @property
     def log(self) -> bool:
+        """True if differences are ratios."""
         return self.scale == "log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The n finished seeds of a variant: mean (geometric on the log scale) and sd (of logarithms; None of one seed)."""
+    """The final values of the n finished seeds of a variant: mean (geometric on the log scale) and standard deviation.
+
+    On the log scale `sd` is that of the natural logarithms. It is None for a single seed.
+    """
 
     mean: float
     sd: float | None
@@ -139,6 +143,7 @@ class Arm:
 
     @property
     def ended(self) -> int:
+        """Trials with a result: finished or diverged."""
         return self.finished + self.diverged
 
     def success(self, confidence: float = 0.95) -> tuple[float, float]:
@@ -154,13 +159,13 @@ class Effect:
 
     `before` and `after` are variant ids. `estimate` is the mean of after - before, or of log(after/before) on the log
     scale; [`low`, `high`] is its interval at the summary's confidence 1-α, and [`tost_low`, `tost_high`] the one at
-    1-2α that must lie inside ±`margin` for equivalence. Those are of this comparison alone; [`adjusted_low`,
-    `adjusted_high`] is the interval that agrees with the verdict, adjusted as `p_adjusted` is (Holm), with
-    `adjusted_confidence` as its own confidence (`multiplicity.py`). What cannot be computed is None; an interval that n
-    is too small to bound is infinite. `differs` marks an equivalent effect that is nevertheless significant.
-    `seeds_needed` is a total of pairs, None where nothing is left to decide or no affordable number is enough. `sd` is
-    that of the differences over seeds, or of the difference of two runs where these are not paired, on the scale of the
-    estimate.
+    1-2α that must lie inside ±`margin` for equivalence (90 % where the other is 95 %). Those are of this comparison
+    alone; [`adjusted_low`, `adjusted_high`] is the interval that agrees with the verdict, adjusted as `p_adjusted` is
+    (Holm), with `adjusted_confidence` as its own confidence (`multiplicity.py`). What cannot be computed is None; an
+    interval that n is too small to bound is infinite. `differs` marks an equivalent effect that is nevertheless
+    significant. `seeds_needed` is a total of pairs, None where nothing is left to decide or no affordable number is
+    enough. `sd` is that of the differences over seeds, or of the difference of two runs where these are not paired, on
+    the scale of the estimate.
 
     `kind`, `terms`: as in `plan.Comparison`; a `trend` is the logarithm of the factor by which a speed-up grows for ten
     times the training compute, whatever the scale of its metric, and `better` where it grows. For whatever is not a
@@ -236,15 +241,17 @@ class Effect:
 
     @property
     def judged(self) -> bool:
+        """True if it is given a verdict; noise is not."""
         return self.kind != "noise"
 
     @property
     def improves(self) -> bool:
+        """True if it is found better, by the differences or by ranks."""
         return self.verdict in ("better", "better_by_rank")
 
     @property
     def survivors(self) -> bool:
-        """Some run diverged, or ended without a usable value."""
+        """True if the difference is over survivors: some run diverged, or ended without a usable value."""
         lost = self.diverged_before + self.diverged_after
         return lost + self.unusable_before + self.unusable_after > 0
 
@@ -269,6 +276,8 @@ class Anova:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateCounts:
+    """The number of comparisons of a family in each `State` of their accounts (`judgement.py`)."""
+
     new: int = 0
     again: int = 0
     continued: int = 0
@@ -277,15 +286,15 @@ class StateCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """How the family of these `metrics` was judged, for the `number`-th time, counted by sets of seeds.
+    """The judgement of the family of these `metrics`, the `number`-th of its question, counted by sets of seeds.
 
     Adjusted p-values are compared with `level`; with `again_level` those of comparisons that were judged before at
     other data, now for the `again_number`-th time. `next_level` is that of the following judgement at other fixed
     seeds, `left` the part of α that `seeds: auto` would have after it. `question` is its id in the record of questions,
-    `pending` the reason why no verdict is given yet. `tests` is the size of the largest family that its comparisons
-    were judged in, `states` counts them by the states of their accounts. In at most `so_far` of tables any verdict of
-    the question is false, over all its judgements; the trainings compared were asked that many `questions`, and at
-    least one verdict among them is false in at most `among`.
+    empty where there is none. `pending` says why no verdict is given yet, empty where verdicts are given. `tests` is
+    the size of the largest family that its comparisons were judged in, `states` counts them by the states of their
+    accounts. In at most `so_far` of tables any verdict of the question is false, over all its judgements; the trainings
+    compared were asked that many `questions`, and at least one verdict among them is false in at most `among`.
     """
 
     question: str
@@ -305,11 +314,14 @@ class Judgement:
 
     @property
     def tested(self) -> bool:
+        """True if anything is tested now."""
         return self.states.new + self.states.again + self.states.continued > 0
 
     @property
     def least_level(self) -> float:
-        """The level of what is beside the family and has no account: the least of its comparisons, of any arms."""
+        """The level of what is beside the family and has no account of its own: the least of its comparisons, so that
+        neither an arm that is added nor one that is left out tests it anew.
+        """
         if self.states.settled and (self.tested or self.tests > self.states.settled):
             return 0.0
         return self.again_level if self.states.again else self.level
@@ -381,7 +393,7 @@ class ExpectedStep:
 
     @property
     def outcome(self) -> Outcome:
-        """A variant that diverged is not as any claim foresees."""
+        """The outcome of the step; a variant that diverged is not as any claim foresees."""
         seen = self.effect.verdict.removesuffix("_by_rank")
         if seen == "undecided" and self.effect.identical:
             seen = "equivalent"
@@ -439,6 +451,7 @@ class Expectation:
 
     @property
     def effect(self) -> Effect | None:
+        """The effect of a claim about one comparison; None of others."""
         return self.steps[0].effect if len(self.steps) == 1 else None
 
     @property
@@ -493,7 +506,7 @@ class Summary:
 
     @property
     def decided(self) -> bool:
-        """Two identical variants need no verdict."""
+        """True if every comparison has a verdict other than undecided, or is of two identical variants."""
         return all(effect.verdict != "undecided" or effect.identical for effect in self.effects if effect.judged)
 
     @property
@@ -507,31 +520,35 @@ class Summary:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Names in order; one empty name where there is only one."""
+        """The names of the terms that comparisons are made under, in order; one empty name where there is only one."""
         return tuple(dict.fromkeys(effect.terms for effect in self.effects if effect.judged))
 
     @property
     def tests_differ(self) -> bool:
-        """The trends of a ladder are of losses alone."""
+        """True if some metrics have fewer comparisons than `tests`: the trends of a ladder are of losses."""
         others = any(metric.name not in LOSSES for metric in self.metrics)
         return bool(self.ladders) and self.family == "metric" and others
 
     @property
     def bits_beside(self) -> bool:
-        """Nats per token are judged, bits per byte shown beside."""
+        """True if bits per byte are shown beside nats per token, of which only the latter are judged."""
         judged = {metric.name for metric in self.metrics}
         return NATS in judged and BITS not in judged and any(arm.bits for arm in self.arms)
 
     def arm(self, variant: str) -> Arm:
+        """The arm of that variant id; KeyError if there is none."""
         return {arm.variant: arm for arm in self.arms}[variant]
 
     def judgement(self, metric: str) -> Judgement | None:
+        """The judgement of that metric; None where it is not known."""
         return next((judgement for judgement in self.judgements if metric in judgement.metrics), None)
 
     def metric(self, name: str) -> Metric:
+        """The metric of that name; KeyError if it is not judged."""
         return {metric.name: metric for metric in self.metrics}[name]
 
     def comparisons(self, kind: str) -> tuple[tuple[Effect, ...], ...]:
+        """The effects of one kind (`edit`, `baseline`, …), grouped by comparison, in the plan's order."""
         groups: dict[tuple[str, str, str, str], list[Effect]] = {}
         for effect in self.effects:
             if effect.kind == kind:

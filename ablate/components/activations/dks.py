@@ -2,7 +2,8 @@
 
     y = output_scale * (act(input_scale * x + input_shift) + output_shift)
 
-The four numbers solve these conditions on the maps of mean square and correlation (`components/solved.py`):
+The four numbers solve these conditions on the maps of mean square and correlation (`components/solved.py`, with ρ and
+`network`):
 
     Q(1) = 1    Q'(1) = ρ    C(0) = 0    C'(1) = ψ        ψ so that the network's largest C'(1) is ζ; skipless: ζ^(1/L)
 

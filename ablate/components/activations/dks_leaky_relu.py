@@ -2,7 +2,8 @@
 
     y = output_scale * (φ(x + input_shift) + output_shift)        φ(x) = x if x > 0 else s * x
 
-The slope s solves these conditions on the maps of mean square and correlation (`components/solved.py`):
+The slope s solves these conditions on the maps of mean square and correlation (`components/solved.py`, with ρ and
+`network`):
 
     Q(1) = 1    Q'(1) = ρ    C(0) = 0    C'(1) = ψ        with ρ = 1: 1/ψ = 1 - (1-s)² / (π (1+s²)), input_shift = 0
 

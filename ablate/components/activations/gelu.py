@@ -11,8 +11,7 @@ from typing import Any
 from ablate.components.declare import component, implements
 from ablate.components.elementwise import Elementwise
 
-FEW = 5000
-"""Numbers that are quicker computed one by one than SciPy is loaded."""
+FEW = 5000  # numbers that are quicker computed one by one than SciPy is loaded
 
 
 @component("gelu", slots=("activation",), source="Hendrycks & Gimpel 2016, arXiv:1606.08415", version=1)

@@ -6,8 +6,9 @@
     initialisation   ω_1 = 1        ω_i² = Var[x_0] + Σ_{j<i} Var[f_j(x_{j-1})]        the same in every channel
 
 The sub-layers are the `admin`s of the model, i = 1, 2, … in order of the forward pass, and x_0 is the input of the
-first. A variance is over all entries of the batch. As in the authors' code, ω_1 is 1 and the embedding is the first
-term of the sum; there the pass reaches later sub-layers with the earlier ω already set, here with every ω at 1.
+first. In Post-LN each residual then weighs earlier layers as Pre-LN would. A variance is over all entries of the batch.
+As in the authors' code, ω_1 is 1 and the embedding is the first term of the sum; there the pass reaches later
+sub-layers with the earlier ω already set, here with every ω at 1.
 
     Liu et al. 2020, arXiv:2004.08249: Admin's profiling phase and initialisation phase.
 """

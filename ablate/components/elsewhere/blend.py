@@ -2,8 +2,9 @@
 
     y = own_gain * own(x) + gain * beside(x)
 
-With `beside: {from: layers.first.attention.value}` it is a residual of values; with `beside: lookup` value embeddings.
-`own` has the random numbers that it would have alone in the slot.
+`beside: {from: layers.first.attention.value}` mixes the values of each layer with those of the first, a residual of
+values; `beside: lookup` adds an embedding of the token, a value embedding. `own` has the random numbers that it would
+have alone in the slot.
 
     Zhou et al. 2024, Value Residual Learning, arXiv:2410.17897 (λ_1 = λ_2 = 1/2, or trained); Jordan et al. 2024,
     modded-nanogpt (trained gains, value embeddings).

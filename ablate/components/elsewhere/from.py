@@ -19,7 +19,7 @@ class Config:
     of: Maker = earlier()
 
     def cost(self, sizes: Sizes, d_in: int | None = None, d_out: int | None = None) -> Cost:
-        """The value is computed anyway."""
+        """Zero: the value is computed anyway."""
         cost: Cost = self.of(d_out or sizes.d_model)
         return cost
 

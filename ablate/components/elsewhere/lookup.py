@@ -30,7 +30,7 @@ class Config:
         return table + inside + gate + read
 
     def heads(self, sizes: Sizes, d_out: int) -> int:
-        """Raise InputError unless the output is made of whole heads."""
+        """The number of heads in the output; InputError unless it is made of whole heads."""
         if d_out % sizes.d_head:
             raise InputError(
                 f"lookup has a gate, which counts heads, but {d_out} is no multiple of a head's {sizes.d_head}\n"

@@ -23,7 +23,7 @@ class Config:
         return Cost()
 
     def propagate(self, variance: float, sizes: Sizes) -> float:
-        """The mean slope, P(|s| < bound), at scores of that variance: a factor of their covariances, twice."""
+        """The mean slope, P(|s| < bound), at scores of a variance; its square multiplies their covariances."""
         return math.erf(self.bound / (2 * variance) ** 0.5) if variance else 1.0
 
     def equation(self, x: str) -> str:

@@ -4,7 +4,7 @@
     γ_h = min(1, τ / s_h)        W^Q_h ← γ_h^α W^Q_h,    W^K_h ← γ_h^(1-α) W^K_h
 
 The same products would then be at most τ. Where H heads of queries share G of keys, which the paper leaves open, the
-key takes the smallest of their factors γ_h^(1-α), and each query the rest of its own γ_h.
+key takes the smallest of their factors γ_h^(1-α), and each query the rest: every head is scaled by just its own γ_h.
 
     Kimi Team 2025, Kimi K2, arXiv:2507.20534, Sec. 2.1 and Alg. 1 (MuonClip; τ = 100, α = 1/2).
 

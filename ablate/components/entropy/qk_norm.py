@@ -2,7 +2,8 @@
 
     q' = norm_q(q)        k' = norm_k(k)        over the head axis K; one norm for all heads, one each for q and k
 
-With an RMSNorm at gain 1, |q'·k'| <= K, so the logits at scale 1/sqrt(K) stay within sqrt(K). It acts before positions.
+With an RMSNorm at gain 1, |q'·k'| <= K, so the logits at scale 1/sqrt(K) stay within sqrt(K), and larger queries or
+keys no longer sharpen attention. It acts before positions.
 
     Henry et al. 2020, arXiv:2010.04245     l2 norm, one learned scale for all heads
     Dehghani et al. 2023, arXiv:2302.05442  LayerNorm on q and k (ViT-22B)

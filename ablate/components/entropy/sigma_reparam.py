@@ -2,7 +2,9 @@
 
     Ŵ = (γ / σ(W)) W        for W^Q and W^K alike; σ(W) the largest singular value; γ starts at 1
 
-Since the map is linear, q and k are scaled instead. The gradient of σ (`kernels/spectral.py`) flows through W.
+Attention's entropy is bounded from below by a function of both spectral norms, which only γ can then raise. Since the
+map is linear, q and k are scaled instead. σ is tracked by one power iteration per training pass, and its gradient flows
+through W (`kernels/spectral.py`).
 
     Zhai et al. 2023, arXiv:2303.06296, Sec. 3.2; of every linear layer, as there: the weight `spectral`.
 """
@@ -16,7 +18,7 @@ class Config:
     """Nothing to choose. Acts before every other regulation of queries and keys, since it acts on their weights."""
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Wᵀ u needs no gradient, W v that of W only: 6·D² of 12·D² FLOPs in training are spared."""
+        """Of a power iteration Wᵀ u needs no gradient, W v that of W only: 6·D² of 12·D² training FLOPs are spared."""
         numbers = sizes.d_model * (sizes.query_width + sizes.key_width)
         return Cost(parameters=2, flops=4 * numbers, spared=6 * numbers)
 

@@ -21,7 +21,7 @@ class Config:
         return Cost()
 
     def propagate(self, variance: float, sizes: Sizes) -> float:
-        """The mean slope, E[1 / cosh²(s / cap)], at scores of that variance: a factor of their covariances, twice."""
+        """The mean slope, E[1 / cosh²(s / cap)], at scores of a variance; its square multiplies their covariances."""
         import numpy as np
 
         from ablate.signal.kernel_maps import normal_nodes

@@ -2,7 +2,8 @@
 
     y' = y ⊙ factor σ(x_{1..I} W)        per channel: W is [I, d_out]; per head: [I, heads], the same factor for a head
 
-The first `inputs` I channels of the input are read. With W = 0 the factor starts at factor / 2: 2 is open.
+The first I channels of the input are read (`inputs`). With W = 0 the factor starts at factor / 2: with a factor of 2 it
+starts open. After attention it makes the map from values to output nonlinear, and removes attention sinks (Sec. 4).
 
     Qiu et al. 2025, Gated Attention for Large Language Models, arXiv:2505.06708, Eq. 5 and Table 1 (G1).
 """

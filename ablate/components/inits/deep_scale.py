@@ -7,6 +7,8 @@ r ← (λ² r s + β² (1 - p)) / (λ² s + β²),  s ← λ² s + β²        a
 r ← (λ² r s + β² g(r)) / (λ² s + β²),     s ← λ² s + β²        after an MLP with ReLU
 g(r) = (1 - p) (r + (sqrt(1 - r²) - r acos r) / π)
 
+Attention, a mean over tokens, has r_n times the variance of its values, and dropout divides by 1 - p.
+
 Kedia et al. 2024, arXiv:2403.09635, Sec. 3.5 and App. M; the paper's other weights are `normal`.
 """
 

@@ -1,6 +1,6 @@
 """Causal: a query sees its own key and those before it, also in a model whose attention sees everything.
 
-query i sees key j where j ≤ i        in a causal model the model's own mask
+query i sees key j where j ≤ i        the model's own mask, in a causal model
 
 Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.3.
 """

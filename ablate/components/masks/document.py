@@ -26,7 +26,7 @@ class Config:
     separator: float | None = arithmetic(at_least=0.0, whole=True, optional=True)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Raise InputError for a token that there is not."""
+        """Raise InputError for a token outside the vocabulary."""
         if self.separator is not None and self.separator >= sizes.vocab_size:
             raise InputError(
                 f"document.separator is {self.separator:g}, but tokens are below {sizes.vocab_size}\n"

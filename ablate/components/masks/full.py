@@ -1,6 +1,6 @@
 """Full: a query sees every key, those after it too, also in a causal model.
 
-query i sees every key j        in training on next tokens the model would see what it predicts
+query i sees every key j        not for training on next tokens: the model would see what it predicts
 
 Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.3: attention in the encoder.
 """

@@ -26,7 +26,7 @@ class Config:
     of: Maker = earlier()
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Raise InputError for a token that there is not."""
+        """Raise InputError for a token outside the vocabulary."""
         if self.token >= sizes.vocab_size:
             raise InputError(
                 f"padding.token is {self.token:g}, but tokens are below {sizes.vocab_size}\n"

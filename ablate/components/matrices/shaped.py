@@ -6,8 +6,8 @@
 
     Noci et al. 2023, arXiv:2306.17759; as in arXiv:2311.01906, Eq. 5, with gains for each head that start at 1.
 
-With queries that start at zero, y = v if α = 1 and β = γ, up to the rounding of A v and C v: about 1e-7 in float32 and
-8e-3 in bfloat16 for values of about 1.
+With queries that start at zero A is C, so y = v if α = 1 and β = γ, up to the rounding of A v and C v, which are
+computed in different ways: about 1e-7 in float32 and 8e-3 in bfloat16 for values of about 1.
 """
 
 from ablate.block.equation import total, weighted

@@ -214,7 +214,10 @@ class Config:
         return Cost(cost.parameters, flops, spared)
 
     def costs_of_matching(self, sizes: Sizes) -> Iterator[Cost]:
-        """Costs of queries, keys and regulations, without a gradient if unused: C v reads keys alone, for a bias."""
+        """The costs of queries, keys and what acts on both: always computed, without a gradient if unused.
+
+        C v reads no queries, and reads keys only for a bias of content.
+        """
         query = self.query(sizes.d_model, sizes.query_width)
         key = self.of_source(self.key(sizes.d_model, sizes.key_width), sizes)
         both = [part for part in (*(regulation for _, regulation in self.entropy), self.position) if part]
@@ -465,12 +468,9 @@ def sum_of(terms: Iterable[str]) -> str:
     return " + ".join(terms).replace("+ -", "- ")
 
 
-SOURCE = "source"
-"""The width that a source must have: that of the model, at the places of another sequence."""
-ONE_LINE = 80
-"""Longer texts are split into two lines."""
-ON_LOGITS = 1
-"""The stage from which regulations act on the scores."""
+SOURCE = "source"  # the width that a source must have: that of the model, at the places of another sequence
+ONE_LINE = 80  # longer texts are split into two lines
+ON_LOGITS = 1  # the stage from which regulations act on the scores
 
 
 def scaled(scale: float) -> str:

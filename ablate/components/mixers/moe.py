@@ -14,9 +14,10 @@
     F is of one choice a token; L_z: Zoph et al. 2022, arXiv:2202.08906, Eq. 5; b: Wang et al. 2024, arXiv:2408.15664,
     Alg. 1; shared experts: Dai et al. 2024, arXiv:2401.06066; sigmoid: DeepSeek-AI 2024, arXiv:2412.19437, Eq. 12-16.
 
-There is no capacity, and no token is dropped. Each expert is a part with matrices of its own (`experts.0.up`): every
-weight that fits an MLP fits an expert, and a model with more experts shares the numbers of the first. On the meta
-device, which has no data, all experts get equally many tokens. Under `torch.compile` the graph breaks at the experts.
+There is no capacity, and no token is dropped. Each expert is a part with matrices of its own (`experts.0.up`), not a
+slice of one tensor: every weight that fits an MLP fits an expert, with its init and its rate, optimisers of matrices
+update each as a matrix, and a model with more experts shares the numbers of the first. On the meta device, which has no
+data, all experts get equally many tokens. Under `torch.compile` the graph breaks at the experts.
 
 The router is computed in float32 at least, also under autocast (arXiv:2101.03961, Sec. 2.4). L_balance, a product of
 means, is in microbatches or among ranks the mean of that of each part; the load is counted over the whole batch.
@@ -153,8 +154,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-TINY = 1e-20
-"""Added to the sum of the chosen scores: sigmoids may all vanish."""
+TINY = 1e-20  # added to the sum of the chosen scores: sigmoids may all vanish
 
 
 class Expert(nn.Module):

@@ -3,7 +3,7 @@
     q'_t = R_t q_t,  k'_t = R_t k_t        (R_t q)·(R_s k) = q·R_{s-t} k
     R_t turns the pair (x_{2i}, x_{2i+1}) by t * base^(-2i/R),        t = 0, 1, …,  i = 0, …, P - 1
 
-R = share * K channels of a head are turned, P = R/2 pairs, the first of them; the others carry no position.
+The first R = share * K channels of a head are turned, P = R/2 pairs; the others carry no position.
 R must be even. Angles are computed in float64: in float32 they lose digits as positions grow.
 
     Su et al. 2021, arXiv:2104.09864, Eq. 15 and 34 (neighbouring channels form the pairs); a share of the channels:

@@ -2,8 +2,9 @@
 
     A = softmax([S, b]) without its last column        A_ij = exp(S_ij) / (exp(b_h) + Σ_m exp(S_im))
 
-The sink is neither scaled, mapped, biased nor hidden. b = 0 is the softmax that has 1 added to its denominator; the
-further below 0, the closer to plain attention.
+A head that finds nothing gives its weight to b, not to some token (the first, mostly). The sink is neither scaled,
+mapped, biased nor hidden. b = 0 is the softmax that has 1 added to its denominator; the further below 0, the closer to
+plain attention.
 
     OpenAI 2025, gpt-oss-120b & gpt-oss-20b, arXiv:2508.10925, Sec. 2.2; with b = 0: Miller 2023, Attention Is Off By
     One; why models make sinks of tokens: Xiao et al. 2023, arXiv:2309.17453.

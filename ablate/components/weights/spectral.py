@@ -21,7 +21,7 @@ class Config:
     rate: float = arithmetic(at_least=0.0)
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """Wᵀ u needs no gradient, W v that of W only: of the iteration's 12·O·I FLOPs in training 6·O·I are spared."""
+        """Of power iterations Wᵀ u needs no gradient, W v only that of W: 6·O·I of 12·O·I training FLOPs are spared."""
         inside: Cost = self.init() if self.init else Cost()
         area = d_in * d_out
         products = 2 * sizes.seq_len * area + 4 * area

@@ -31,7 +31,7 @@ class CodeDocstrings(Settings):
 
 @implements(CodeDocstrings)
 def read(settings: CodeDocstrings, folder: Path) -> DocumentedFunctions:
-    """Raises CorpusError if the library has no source files."""
+    """The functions of the library that `import` would use. Raises CorpusError if it has no source files."""
     return DocumentedFunctions(standard_library("code_docstrings").root)
 
 

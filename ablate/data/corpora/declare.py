@@ -1,6 +1,8 @@
 """How a corpus declares itself: the names that every file of a corpus starts from.
 
-Such a file declares a class of settings, and implements it by what reads the texts: `ablate docs corpus`.
+Such a file declares a class of settings, and implements it by a class or function that gives a `TextSource`
+(`data/sources.py`), called with the settings and the folder of the space; `ablate docs corpus` shows one, and says what
+stamps, versions, limits and layouts mean.
 """
 
 from __future__ import annotations

@@ -17,10 +17,8 @@ from ablate.space.documents import Count
 
 LAYOUT = Layout(shape=(3, 32, 32), dtype="uint8", targets=0, classes=10)
 SIDE = 32
-FINE = 2
-"""A pixel is the mean of FINE x FINE points."""
-NOISE = 0.06
-"""The standard deviation of the noise of a pixel, where the range is from 0 to 1."""
+FINE = 2  # a pixel is the mean of FINE x FINE points
+NOISE = 0.06  # the standard deviation of the noise of a pixel, where the range is from 0 to 1
 
 
 @corpus("drawn_images", source="this work", version=1)

@@ -17,21 +17,15 @@ from ablate.data.corpora.declare import Layout, Settings, corpus, implements
 from ablate.space.documents import Count
 
 LAYOUT = Layout(shape=(96, 20), dtype="float32", targets=12, classes=25)
-END = 0
-"""The token that ends a transcript; sounds are those from 1 on."""
-FEWEST, MOST = 3, LAYOUT.targets - 1
-"""How many sounds an utterance may have."""
-SHORTEST, LONGEST = 4, 8
-"""How many frames a sound may take."""
-SILENCE = 4
-"""At most so many frames before and after."""
+END = 0  # the token that ends a transcript; sounds are those from 1 on
+FEWEST, MOST = 3, LAYOUT.targets - 1  # the fewest and the most sounds of an utterance
+SHORTEST, LONGEST = 4, 8  # the fewest and the most frames of a sound
+SILENCE = 4  # at most so many frames before and after
 FORMANTS = ((3.0, 5.0, 7.0, 9.0), (10.0, 11.5, 13.0, 14.5, 16.0, 17.5))
 """The first and the second formants; each pair is a sound."""
 WIDTH = 1.2
-GLIDE = 3
-"""Over how many frames a sound comes from the one before."""
-SPEAKER = 1.0
-"""The most that a speaker shifts formants by, in features: half of what is between two first ones."""
+GLIDE = 3  # over how many frames a sound comes from the one before
+SPEAKER = 1.0  # the most that a speaker shifts formants by, in features: half of what is between two first ones
 NOISE = 0.15
 
 

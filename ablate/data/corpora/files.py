@@ -16,7 +16,8 @@ from ablate.data.sources import FoundFile
 @corpus("files", source="this work", version=1)
 class Files(Settings):
     """`{files: ['texts/**/*.txt']}`: glob patterns relative to the space's folder, which they do not leave, or
-    absolute. What is held out is a folder as a whole (see `data/corpus.py`)."""
+    absolute. What is held out is a folder as a whole (see `data/corpus.py`).
+    """
 
     files: Patterns
 

@@ -25,8 +25,10 @@ from ablate.source.problems import quote, suggest
 @corpus("hub", source="Hugging Face Hub, huggingface.co/datasets", version=1)
 class Hub(Settings):
     """`{hub: NAME, split: train, field: text}`: `field` holds the text, `config` names one of several configurations.
+
     As much as the steps need is read, up to the document that reaches `at_most` bytes: 1 GiB by default, which fits in
-    memory."""
+    memory.
+    """
 
     hub: str
     config: str | None = None
@@ -36,15 +38,16 @@ class Hub(Settings):
 
 
 S = TypeVar("S")
-DAMAGED: Final = (OSError, ValueError, SyntaxError)
-"""Pillow's errors for files of images that are damaged or cut off."""
+DAMAGED: Final = (OSError, ValueError, SyntaxError)  # Pillow's errors for files of images that are damaged or cut off
 
 
 @dataclass(frozen=True)
 class OfTheHub(Generic[S]):
     """A corpus that is read from some `fields` of a data set, by the settings of the corpus `corpus`.
+
     It is read once: its stamp never changes, so that a cached corpus needs no network. Delete the cache to read it
-    again. `instead` is how a space names a corpus that needs no network."""
+    again. `instead` is how a space names a corpus that needs no network.
+    """
 
     settings: S
     corpus: ClassVar[str]
@@ -78,7 +81,9 @@ class OfTheHub(Generic[S]):
 
     def rows(self, image: str | None = None) -> Iterator[Row]:
         """Yield the rows of the split. Raises CorpusError, located at the corpus's name, if the hub cannot be read.
-        In the field `image` a row has None where its image is damaged; without that name, such a row ends the set."""
+
+        In the field `image` a row has None where its image is damaged; without that name, such a row ends the set.
+        """
         from datasets import load_dataset
 
         chosen: Any = self.settings
@@ -102,7 +107,9 @@ class OfTheHub(Generic[S]):
 
 def _each_decoded(rows: Any, field: str) -> Iterator[Row]:
     """Yield the rows, the images of one field decoded as the set says, and not by its iteration: that ends at a fault.
-    What is no set of images, or does not say so, is yielded as it is."""
+
+    What is no set of images, or does not say so, is yielded as it is.
+    """
     from datasets import Image
 
     feature = (rows.features or {}).get(field)
@@ -114,7 +121,7 @@ def _each_decoded(rows: Any, field: str) -> Iterator[Row]:
 
 
 def _decoded(feature: Any, value: Any) -> object:
-    """None for no image or one that is damaged. Raises OSError if its file cannot be read at all."""
+    """The image; None for no image or one that is damaged. Raises OSError if its file cannot be read at all."""
     if value is None:
         return None
     content = value["bytes"]

@@ -82,7 +82,10 @@ class HubOfImages(OfTheHub[HubImages]):
     instead = "corpus: digits, or {drawn_images: 20000}, which are on every machine"
 
     def texts(self) -> Iterator[Text | Skipped]:
-        """Raises CorpusError if the hub cannot be read, lacks a field, or has labels other than the classes."""
+        """Yield the record of each row, named by its position.
+
+        Raises CorpusError if the hub cannot be read, lacks a field, or has labels other than the classes.
+        """
         chosen, layout, size = self.settings, self.settings.layout, 0
         for position, row in enumerate(self.rows(chosen.image)):
             for setting in self.fields:
@@ -99,7 +102,7 @@ class HubOfImages(OfTheHub[HubImages]):
                 return
 
     def _class(self, position: int, label: object) -> int:
-        """Raises CorpusError if the label is none of the classes that the space says."""
+        """The class of a row's label. Raises CorpusError if it is none of those that the space says."""
         chosen = self.settings
         if isinstance(label, int) and 0 <= label < chosen.classes:
             return int(label)

@@ -13,8 +13,10 @@ from ablate.data.sources import Row
 @corpus("hub_pairs", source="Hugging Face Hub, huggingface.co/datasets", version=1)
 class HubPairs(Settings):
     """`{hub_pairs: NAME, split: train, source: FIELD, target: FIELD}`; `config` names one of several configurations.
+
     A field inside another is named by both, as `translation.en`. As much as the steps need is read, up to the pair
-    that reaches `at_most` bytes: 1 GiB by default, which fits in memory."""
+    that reaches `at_most` bytes: 1 GiB by default, which fits in memory.
+    """
 
     hub_pairs: str
     config: str | None = None
@@ -35,7 +37,9 @@ def read(settings: HubPairs, folder: Path) -> HubOfPairs:
 
 class HubOfPairs(OfTheHub[HubPairs]):
     """The pairs of one split of a data set, in its own order, up to the pair that reaches `at_most` bytes of text.
-    A row without text in one of its fields is skipped as a whole."""
+
+    A row without text in one of its fields is skipped as a whole.
+    """
 
     corpus = "hub_pairs"
     fields = ("source", "target")

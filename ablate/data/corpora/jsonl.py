@@ -21,7 +21,9 @@ WAY = 'a JSONL file has one object per line, in UTF-8: {"text": "…"}'
 @corpus("jsonl", source="JSON Lines, jsonlines.org", version=1)
 class Jsonl(Settings):
     """`{jsonl: ['texts/*.jsonl'], field: text}`: patterns as for `files`. The unit that is held out is a line.
-    At most `at_most` bytes of text are read (null: no limit), and no more than the steps need."""
+
+    At most `at_most` bytes of text are read (null: no limit), and no more than the steps need.
+    """
 
     jsonl: Patterns
     field: str
@@ -44,7 +46,7 @@ class JsonLines(NamedRows):
     key: ClassVar[str] = "jsonl"
 
     def rows(self, file: FoundFile) -> Iterator[tuple[int, object]]:
-        """Lines are numbered from 1; empty ones are left out."""
+        """Yield the lines, numbered from 1, without the empty ones."""
         try:
             with _opened(file) as lines:
                 for number, line in enumerate(lines, 1):

@@ -21,14 +21,15 @@ from ablate.data.corpora.declare import (
 from ablate.data.sources import FoundFile
 from ablate.source.problems import quote
 
-BATCH = 1024
-"""Rows in memory at a time."""
+BATCH = 1024  # rows in memory at a time
 
 
 @corpus("parquet", source="Apache Parquet, parquet.apache.org", version=1)
 class Parquet(Settings):
     """`{parquet: ['texts/*.parquet'], field: text}`: patterns as for `files`. The unit that is held out is a row.
-    At most `at_most` bytes of text are read (null: no limit), and no more than the steps need."""
+
+    At most `at_most` bytes of text are read (null: no limit), and no more than the steps need.
+    """
 
     parquet: Patterns
     field: str
@@ -51,7 +52,7 @@ class ParquetRows(NamedRows):
     key: ClassVar[str] = "parquet"
 
     def rows(self, file: FoundFile) -> Iterator[tuple[int, object]]:
-        """Rows are numbered from 0. Raises CorpusError if the file is not Parquet or the column is not text."""
+        """Yield the rows, numbered from 0. Raises CorpusError if the file is not Parquet or the column is not text."""
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
 

@@ -30,7 +30,7 @@ class PythonStdlib(Settings):
 
 @implements(PythonStdlib)
 def read(settings: PythonStdlib, folder: Path) -> StandardLibrary:
-    """Raises CorpusError if the library is not a folder of source files."""
+    """The library that `import` would use. Raises CorpusError if it is not a folder of source files."""
     return standard_library("python_stdlib")
 
 

@@ -63,18 +63,22 @@ class Proposer(Protocol):
     """Makes proposals. The same seed, k and history give the same proposal, on every machine and every time."""
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        """InputError if constraints leave practically nothing. Between the results are the derivations that were
-        refused on the way to earlier proposals, with the outcome `refused` and no values."""
+        """Return proposal k, from the results it may see. InputError if constraints leave practically nothing.
+
+        Between the results are the derivations that were refused on the way to earlier proposals, with the outcome
+        `refused` and no values.
+        """
 
 
 def uniform(ground: DerivationSource, rng: random.Random) -> Proposal:
-    """InputError if practically no derivation is admitted."""
+    """Draw uniformly from the admitted derivations; InputError if there are practically none."""
     drawn = draw(ground, rng)
     made = len(choices(ground.derivations, drawn.index))
     return Proposal(drawn.index, drawn.block, made, made, drawn.refused, met=drawn.met)
 
 
 def generator(seed: int, k: int) -> random.Random:
+    """Return the random generator of proposal k."""
     return random.Random(seed_of(seed, k))
 
 
@@ -95,7 +99,7 @@ def proposer_for(search: Search, ground: SearchGround, catalogue: Catalogue) -> 
 def sampler_on(
     ground: DerivationSource, chosen: Choice, seed: int, goals: tuple[Goal, ...], catalogue: Catalogue
 ) -> Proposer:
-    """InputError for several objectives if the sampler supports only one."""
+    """Build a proposer of the chosen sampler; InputError for several objectives if it supports only one."""
     spec = catalogue.of_kind(SamplerSpec)[chosen.name]
     if len(goals) > 1 and spec.objectives == "one":
         raise InputError(
@@ -161,8 +165,7 @@ Known: TypeAlias = tuple[tuple[str, int, bool], ...]
 
 STARTUP = 10  # trials with a value before TPE and GP model anything
 POPULATION = 20  # trials of one generation of NSGA-II
-ASKS = 4
-"""The number of draws from a sampler that forgets what was refused before its last proposal is repaired."""
+ASKS = 4  # the number of draws from a sampler that forgets what was refused before its last proposal is repaired
 TOLD = 200
 """The most refused derivations that a sampler is told of, the last ones: a proposal takes a fraction of a second."""
 LONG_AGO = datetime(2000, 1, 1)  # a dummy time: Optuna requires times of trials, and nothing reads them here
@@ -230,8 +233,8 @@ class SampledProposer:
         )
 
     def _starting(self, history: Sequence[Result]) -> bool:
-        """Whether fewer than `startup` values are known. To a sampler that learns from refusals each counts as one, but
-        half of `startup` must be values."""
+        """True while fewer than `startup` values are known. To a sampler that learns from refusals each counts as one,
+        but half of `startup` must be values."""
         values = sum(loss is not None for loss in told(history, self.goals))
         met = sum(result.outcome == "refused" for result in history) if self.refusals else 0
         return values + met < self.startup or 2 * values < self.startup
@@ -331,8 +334,8 @@ def some_place(name: str, index: int, n: int) -> int:
 
 @cache
 def _past_trial() -> type[FrozenTrial]:
-    """Optuna deep-copies each added trial, which took most of the time of a proposal; no trial changes after its
-    end."""
+    """A class of past trials without deep copies: Optuna copies each added trial, which took most of the time of a
+    proposal, and no trial changes after its end."""
     from optuna.trial import FrozenTrial
 
     class PastTrial(FrozenTrial):
@@ -352,7 +355,7 @@ def _trial_state(name: str) -> TrialState:
 
 
 def read_study(name: str, study: str, uri: str) -> Table:
-    """InputError for a study that cannot be read or is not there."""
+    """Read the trials of a study; InputError for one that cannot be read or is not there."""
     import optuna
     from sqlalchemy.exc import SQLAlchemyError
 

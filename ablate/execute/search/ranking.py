@@ -21,7 +21,7 @@ from ablate.train.events import OutcomeKind
 # that has values.
 
 Losses: TypeAlias = tuple[float, ...]  # a number for each objective, all to be minimised
-VALUED: tuple[OutcomeKind, ...] = ("finished", "paused")
+VALUED: tuple[OutcomeKind, ...] = ("finished", "paused")  # with values: those of the end, or of the rung
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class Result:
 
 
 def told(history: Sequence[Result | JobOutcome], goals: Sequence[Goal]) -> list[Losses | None]:
+    """Return the losses that each result is told with, all to be minimised; None for one that is not told."""
     signs = [1.0 if goal == "min" else -1.0 for goal in goals]
     rows = [_losses_of(result, signs) for result in history]
     worst = [max((row[i] for row in rows if row and math.isfinite(row[i])), default=None) for i in range(len(signs))]
@@ -70,7 +71,7 @@ def _filled(row: Losses, worst: Sequence[float | None]) -> Losses | None:
 
 
 def dominates(a: Losses, b: Losses) -> bool:
-    """Nowhere worse and somewhere better."""
+    """Return whether `a` is nowhere worse than `b`, and somewhere better."""
     return a != b and all(x <= y for x, y in zip(a, b, strict=True))
 
 
@@ -106,7 +107,8 @@ def _fronts(losses: Sequence[Losses]) -> list[list[int]]:
 
 
 def crowding(losses: Sequence[Losses]) -> list[float]:
-    """The gap around each vector of a front, summed over objectives; infinite at the ends."""
+    """The crowding distance of each vector of a front: the gap around it, summed over objectives; infinite at the
+    ends."""
     distance = [0.0] * len(losses)
     for objective in range(len(losses[0]) if losses else 0):
         order = sorted(range(len(losses)), key=lambda i: losses[i][objective])
@@ -147,8 +149,8 @@ def hypervolume(losses: Sequence[Losses], reference: Losses) -> float:
 @dataclass(frozen=True, slots=True)
 class Ladder:
     """The steps at which blocks are compared, rising, all below the end; if empty, every block is trained to the end.
-    Level i is rung i, level `end` the end. The best `1/factor` are promoted. The `brackets` begin at levels 0, 1,
-    ..."""
+    Level i is rung i, level `end` the end. The best `1/factor` are promoted from each rung. The `brackets`
+    begin at levels 0, 1, ..."""
 
     steps: int
     rungs: tuple[int, ...] = ()

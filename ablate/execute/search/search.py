@@ -5,10 +5,10 @@ more are known by then; w is `parallel`, the number of jobs that run at once. If
 search waits for one more result, and one more; and a proposal that repeats a block in training waits for that block.
 Results, and derivations refused on the way to a proposal, that one job has seen are visible to all later ones.
 
-A block that is the same model as an earlier one has that one's result, and is never trained again. A sampler that
-proposes nothing new is suspended until uniform draws have found something new; if they do not either, or every
-derivation was proposed, the search is over. On a ladder, a job takes a block to one rung, and a later job may continue
-with it: the same trials, from where they paused.
+A block that is the same model as an earlier one has that one's result, and is never trained again; a derivation that is
+proposed again is told once. A sampler that proposes nothing new is suspended until uniform draws have found something
+new; if they do not either, or every derivation was proposed, the search is over. On a ladder, a job takes a block to
+one rung, and a later job may continue with it: the same trials, from where they paused.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class BlockSearch:
 
     @property
     def over(self) -> bool:
-        """`ask` determines whether nothing more will be handed out, whatever is told."""
+        """True if nothing more will be handed out, whatever is told; `ask` determines it."""
         return bool(self.why_over)
 
     @property

@@ -44,7 +44,7 @@ from ablate.space.vary import FactorLevel, VariedAddress, as_numbers, level_text
 if TYPE_CHECKING:
     from ablate.data.batch import Batch
 
-VETO = "veto: "  # the prefix of a refusal by a veto
+VETO = "veto: "  # the prefix of a refusal by a veto; others are by constraints, overrides, sizes and forecasts
 UNBUILT = "cannot be built at these sizes: "
 OTHER_KIND = "it does not fit the kind of model: "
 IN_DANGER = "forecast: "
@@ -74,7 +74,8 @@ class SearchGround(DerivationSource, Protocol):
     def flops(self, block: Treated) -> float:
         """Count the FLOPs of training one trial over the whole recipe, see `Cost`; evaluations not counted."""
 
-    def measure(self, by: ZeroCost, block: Treated) -> float: ...
+    def measure(self, by: ZeroCost, block: Treated) -> float:
+        """Measure an admitted block before it is trained; InputError if it cannot be built. See `measure_start`."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,8 @@ class SpaceGround:
         return known[change,]
 
     def refusals(self, block: Treated) -> tuple[str, ...]:
-        """Empty if the block is admitted. RefusedError if this machine cannot tell, for lack of memory for example."""
+        """The reasons not to train a block; empty if it is admitted. RefusedError if this machine cannot tell, for lack
+        of memory for example."""
         known = self._known.refusals
         if block not in known:
             known[block] = next(filter(None, self._stages(block)), ())
@@ -393,7 +395,7 @@ def _first_line(error: Exception) -> str:
 # fastest. So samplers see values like the alternatives of a rule: the address is the name of the choice, and numbers
 # are ordered, at even distances on their scale.
 
-NO_VALUE = FixedValue(None)
+NO_VALUE = FixedValue(None)  # the part of a varied value in the block that the grammar derives
 
 
 def with_values(derivations: Template, factors: SequenceABC[VariedAddress]) -> Template:

@@ -34,7 +34,8 @@ GROWTH = 1.1
 """The plan is stored whenever it has grown by a tenth, so that all stored versions stay within ten times its size."""
 
 
-class OtherProposalsError(RefusedError): ...
+class OtherProposalsError(RefusedError):
+    """A resumed search proposes something else than it did."""
 
 
 @dataclass
@@ -126,6 +127,7 @@ class SearchSource:
         return self._queue.popleft() if self._queue else None
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
+        """Tell the search if this was the last trial of its job to end or pause; not if it is lost."""
         if outcome.kind == "lost":
             return
         self._outcomes[trial.id] = outcome
@@ -250,7 +252,7 @@ class SearchSource:
         self._grow(open=not self.done)
 
     def _prune(self, trials: Iterable[Trial], rung: int) -> None:
-        """Not those that another run has trained beyond the rung."""
+        """End the trials that rest at a rung; not those that another run has trained beyond it."""
         for trial in trials:
             outcome = self._outcomes.get(trial.id)
             if (outcome is None or outcome.kind == "paused") and self._store.saved(trial.id) == rung + 1:

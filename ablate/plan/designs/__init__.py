@@ -31,7 +31,10 @@ __all__ = ["Contrast", "DesignArm", "DesignLayout", "arm_of", "edits_around", "l
 
 
 def lay_out(models: Models, problems: Problems) -> DesignLayout | None:
-    """Return the arms and contrasts of a space's design, before equal models are merged; None after a mistake."""
+    """Return the arms and contrasts of a space's design, before equal models are merged; None after a mistake.
+
+    Designs that combine edits have only distinct models as runs, at the sizes of the space.
+    """
     space = models.space
     design, ends = space.design, space.design.ends
     if design.search is not None:

@@ -36,10 +36,8 @@ from ablate.space.design import Ends, Factorial
 from ablate.space.variants import with_value
 from ablate.space.vary import VariedAddress, level_texts
 
-Chosen: TypeAlias = tuple[int, ...]
-"""Positions of the edits that are present, ascending."""
-READABLE = 40
-"""Runs are named after their edits, as long as no name is longer than this."""
+Chosen: TypeAlias = tuple[int, ...]  # positions of the edits that are present, ascending
+READABLE = 40  # runs are named after their edits, as long as no name is longer than this
 MAX_EDITS = len(ascii_uppercase)
 
 
@@ -87,7 +85,7 @@ class Combinations:
     def mark(self, arm: DesignArm) -> str:
         """Return a hash that is equal for arms that are the same model at the sizes of the space.
 
-        Where something has no value at these sizes, which is reported later, it is equal for equal blocks.
+        Where a value cannot be computed at these sizes, which is reported later, equal blocks are the same model.
         """
         try:
             return self.models.treatment(arm.block, arm.setting)
@@ -239,6 +237,7 @@ class LevelCombinations(Combinations):
         return {self.mark(arm_of(self.models.space, name)): name for name in (self.ends.to, self.ends.from_)}
 
     def _spelt(self, run: Chosen) -> str:
+        """Name a run after its edits and the levels that the start does not have."""
         lasts = [factor.words[-1].text for factor in self.factors]
         words = [self.ends.from_, *(edit.name for i, edit in enumerate(self.edits) if i in run)]
         for factor, last, level, own in zip(self.factors, lasts, self.levels(run), self.own, strict=True):
@@ -255,8 +254,7 @@ class LevelCombinations(Combinations):
 
 # Descriptions of a factorial: how its runs were chosen, what is left out, and which effects are confounded.
 
-MOST_LISTED = 16
-"""More combinations than this are counted, not listed."""
+MOST_LISTED = 16  # more combinations than this are counted, not listed
 MOST_ALIASES_LISTED = 60
 MEANING_OF_RESOLUTION = {
     3: "effects of edits are confounded with those of pairs",

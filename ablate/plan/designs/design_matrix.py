@@ -34,10 +34,8 @@ from ablate.space.vary import as_numbers, level_texts
 
 # Terms: effects of edits as columns, what runs can estimate, and which aliases enter an estimate.
 
-Term: TypeAlias = tuple[int, ...]
-"""Positions of edits, ascending; without any: the mean."""
-Levels: TypeAlias = NDArray[np.float64]
-"""A row for each run, a column for each edit, -1 or +1."""
+Term: TypeAlias = tuple[int, ...]  # positions of edits, ascending; without any: the mean
+Levels: TypeAlias = NDArray[np.float64]  # a row for each run, a column for each edit, -1 or +1
 
 MEAN: Term = ()
 TOLERANCE = 1e-9
@@ -107,8 +105,7 @@ def d_efficiency(levels: Levels, terms: Sequence[Term]) -> float:
 # Coding: the levels of a factor as contrasts: trend, curvature, each against the first.
 
 TREND, CURVATURE = "trend", "curvature"
-MOST_COLUMNS = 12
-"""With more columns than this, aliases of three of them are not listed."""
+MOST_COLUMNS = 12  # with more columns than this, aliases of three of them are not listed
 
 Floats = NDArray[np.float64]
 
@@ -292,7 +289,10 @@ def plackett_burman(edits: int) -> Levels:
 
 
 def generators(levels: Levels) -> tuple[Generator, ...]:
-    """Return the generators of a regular fraction: edits whose levels follow from earlier ones. Empty if it is none."""
+    """Return the generators of a regular fraction: edits whose levels follow from those of earlier ones.
+
+    Empty where all edits are free, and where the runs are not a regular fraction.
+    """
     free: list[int] = []
     dependent = []
     for edit in range(levels.shape[1]):
@@ -382,6 +382,7 @@ def d_optimal(levels: Levels, terms: Sequence[Term], runs: int, fixed: Sequence[
 
 
 def _best_runs(x: Levels, runs: int, keep: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+    """Return the largest log |XᵀX| over all starts, and the rows that have it."""
     rng = np.random.default_rng(0)
     starts = [_greedy_runs(x, runs, keep)]
     rest = np.setdiff1d(np.arange(len(x)), keep)
@@ -405,6 +406,7 @@ def _greedy_runs(x: Levels, runs: int, keep: tuple[int, ...]) -> list[int]:
 
 
 def _exchanged_runs(x: Levels, start: Sequence[int], keep: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+    """Exchange runs for candidates until no exchange increases |XᵀX|."""
     chosen = list(start)
     movable = np.array([run not in keep for run in chosen])
     for _ in range(MOST_EXCHANGES if movable.any() else 0):

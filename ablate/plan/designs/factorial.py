@@ -1,4 +1,8 @@
-"""Factorials: designs that combine edits, and factors with several levels."""
+"""Factorials: designs that combine edits, and factors with several levels.
+
+Of edits every combination is run, a fraction of them, or the most informative ones available. With factors of several
+levels every combination is run that is allowed and a model of its own.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +65,8 @@ from ablate.space.vary import level_texts
 # Edits combined: factorial, fractional, Plackett-Burman, D-optimal.
 
 MAX_RUNS = 256
-MAX_THREES = 12
-"""With more edits than this, effects of three edits that are in estimates are not listed one by one."""
-MAX_POOL = 1_024
+MAX_THREES = 12  # with more edits than this, effects of three edits that are in estimates are not listed one by one
+MAX_POOL = 1_024  # D-optimal runs are chosen among all combinations, up to this number
 
 Crossed = Factorial | Fractional | PlackettBurman | DOptimal
 

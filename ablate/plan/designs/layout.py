@@ -184,6 +184,7 @@ def check_edit_names(
 
 
 def place_in_design(space: Space, *keys: str) -> Span:
+    """Return where the value at these keys of the design is written; the design itself if it is not."""
     written = space.origins.written("design", *keys) if keys else None
     return space.origins.section("design") if written is None else space.origins.value("design", *keys)
 
@@ -371,6 +372,7 @@ def _check_size(models: Models, size: LadderSize, names: tuple[str, ...], proble
 
 
 def _training_compute(models: Models, name: str, size: LadderSize) -> int:
+    """Return the training FLOPs of a treatment at a size, before anything is matched."""
     arm = _arm_at_size(models, name, size)
     recipe = models.recipe(arm.setting)
     return models.cost(arm.block, arm.setting).training_flops * sequences_of(recipe)

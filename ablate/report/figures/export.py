@@ -30,6 +30,8 @@ TABLE, SENTENCES = "verdicts.tex", "captions.md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
+    """Plots with the names of their files, other files as texts by name, and sentences on what is left out and why."""
+
     plots: tuple[tuple[str, Plot], ...]
     texts: Mapping[str, str]
     left_out: tuple[str, ...]

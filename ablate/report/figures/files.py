@@ -105,15 +105,11 @@ _NAMES = {value: name for name, value in INK.items()}
 POINTS = 8
 FONT = "DejaVu Sans"
 DOTS = 300
-LINE = 0.16
-"""Height of a line of a legend, in inches."""
-TITLES = ("title", "_left_title", "_right_title")
-"""The attributes that `Axes.get_title` reads."""
+LINE = 0.16  # height of a line of a legend, in inches
+TITLES = ("title", "_left_title", "_right_title")  # the attributes that `Axes.get_title` reads
 LINES = 2
-SIGNS = "=./("
-"""Characters after which a long name is wrapped; not the comma, which also occurs within numbers."""
-BESIDE = 0.45
-"""Inches above and below a square panel."""
+SIGNS = "=./("  # characters after which a long name is wrapped; not the comma, which also occurs within numbers
+BESIDE = 0.45  # inches above and below a square panel
 SETTINGS: Mapping[RcKeyType, object] = {
     **{name: value for name, value in ON_PAGE.items() if "color" not in name},
     "font.family": FONT,
@@ -165,6 +161,7 @@ def _drawable(text: str) -> str:
 
 
 def _legend(figure: Figure, plot: Plot, last: Axes) -> int:
+    """Put the legend, or the key of the shades, below everything; return its number of lines."""
     from matplotlib.patches import Patch
 
     handles, labels = last.get_legend_handles_labels() if plot.legend else ([], [])
@@ -219,12 +216,11 @@ def _broken(text: str, letters: int) -> str:
 WIDTHS: Mapping[str, float] = {"column": 3.25, "page": 6.75}
 """Widths of a figure in inches: 234 and 486 pt, the column and text widths of most conferences and journals."""
 FORMATS = ("svg", "pdf", "png")
-LETTERS = 80
-"""Maximum length of a file name, in characters."""
+LETTERS = 80  # maximum length of a file name, in characters
 
 
 def files_of(plot: Plot, name: str) -> Iterator[tuple[str, bytes]]:
-    """The names begin with `name`. The same plot gives the same bytes."""
+    """Yield each file of a plot with its name, which begins with `name`. The same plot gives the same bytes."""
     with configured(SETTINGS):
         for size, width in WIDTHS.items():
             for kind, content in _drawn(plot, width):
@@ -233,6 +229,7 @@ def files_of(plot: Plot, name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def numbers(plot: Plot) -> str:
+    """Return the numbers behind a plot as CSV, in full; texts that look like formulas get an apostrophe."""
     rows = [[no_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in plot.rows]
     return as_csv(plot.columns, rows)
 

@@ -26,8 +26,7 @@ METHOD = (
     "Forecasts are means over random weights in the limit of width, from the token kernels of the components; the "
     "gradient is that of a loss whose gradient is independent from token to token."
 )
-FIRST = 6
-"""Maximum number of models whose token kernels are drawn."""
+FIRST = 6  # maximum number of models whose token kernels are drawn
 PLACES = 48
 """Maximum number of places of a sequence in a token kernel; of a longer sequence, so many evenly spread ones."""
 COLUMNS = ("model", "of", "layer", "n", *QUANTITIES, *(f"{quantity}_sd" for quantity in QUANTITIES))

@@ -17,8 +17,7 @@ from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor
 from ablate.verdict.fairness_audit import UnequalQuantity
 from ablate.verdict.summary import Metric
 
-LISTED = 500
-"""Maximum number of trials listed on the page; it says how to list the rest."""
+LISTED = 500  # maximum number of trials listed on the page; it says how to list the rest
 
 
 def cost(record: PageRecord) -> Grid:

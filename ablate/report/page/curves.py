@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     from ablate.store.pages import MetricCurve
 
 Form: TypeAlias = Literal["largest", "mean"]
-"""How the values of a metric that is measured at several parts of the model are combined."""
+"""The combination of the values of a metric that is measured at several parts of the model."""
 LOSSES = (NATS, BITS, "train_loss")
 PEAKS = {"token_correlation_rms": "token_correlation"}
 """Metrics whose largest value is judged under another name than `peak_…`."""
-SPAN = 1000.0
-"""The ratio of the largest to the smallest value of a curve beyond which it is drawn on the log scale."""
-TALL, LOW = 2.7, 2.1
-"""Height of a panel in inches: alone, and as one of two."""
+SPAN = 1000.0  # the ratio of the largest to the smallest value of a curve beyond which it is drawn on the log scale
+TALL, LOW = 2.7, 2.1  # height of a panel in inches: alone, and as one of two
 
 
 def names(record: PageRecord) -> tuple[str, ...]:
@@ -94,12 +92,13 @@ def forms(record: PageRecord, metric: str) -> tuple[Form, ...]:
 
 
 def chosen(record: PageRecord, metric: str, form: Form | None = None) -> dict[str, MetricCurve]:
+    """Return the curve of each variant: the model's, or that over its parts in a form (None: the first of `forms`)."""
     kinds = ("whole", form or forms(record, metric)[0])
     return {course.variant: course for course in record.curves if course.metric == metric and course.of in kinds}
 
 
 def is_log(record: PageRecord, metric: str) -> bool:
-    """Whether its judged form is, or it is positive and spans more than `SPAN`."""
+    """Return whether its judged form is logarithmic, or it is positive and spans more than `SPAN`."""
     if {metric, f"peak_{metric}", PEAKS.get(metric, "")} & record.log_metrics:
         return True
     logs = [log for course in chosen(record, metric).values() for log in course.log_mean]
@@ -161,7 +160,7 @@ def _draw(record: PageRecord, group: Sequence[Variant], courses: Sequence[Metric
 
 
 def _mark_ends(axes: Axes, ends: Mapping[int, int], steps: np.ndarray, line: np.ndarray, colour: str) -> None:
-    """The cross is on the line, at the last step with a value before seeds diverged."""
+    """Mark with a cross where seeds diverged: on the line, at the last step before that with a value."""
     for step in ends:
         known = [place for place, at in enumerate(steps) if at <= step and math.isfinite(line[place])]
         if known:
@@ -169,6 +168,7 @@ def _mark_ends(axes: Axes, ends: Mapping[int, int], steps: np.ndarray, line: np.
 
 
 def _ends(record: PageRecord, variant: str) -> dict[int, int]:
+    """Return the number of seeds of a variant that diverged, by step."""
     ids = {trial.id for trial in record.plan.trials if trial.variant == variant and trial.split == "verdict"}
     counts: dict[int, int] = {}
     for ending in record.endings:

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from ablate.store.pages import DifferenceCurve
 
 TALL = 2.7
-CONFIDENCE = 0.95
-"""Confidence of the band, at each step separately."""
-BEYOND = 6.0
-"""Reach of a drawn band, in multiples of the largest mean difference of the second half of training."""
+CONFIDENCE = 0.95  # confidence of the band, at each step separately
+BEYOND = 6.0  # reach of a drawn band, in multiples of the largest mean difference of the second half of training
 
 COLUMNS = ("variant", "metric", "step", "n", "difference", "sd", "low", "high")
 """The numbers behind a plot; where differences are ratios, all but step and n are logarithms."""

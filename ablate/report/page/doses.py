@@ -23,8 +23,7 @@ from ablate.verdict.summary import Level, Metric
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-EDITS = 2
-"""Maximum number of edits by whose presence curves are told apart; over the others they are means."""
+EDITS = 2  # maximum number of edits by whose presence curves are told apart; over the others they are means
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +84,7 @@ def _curves(record: PageRecord, factors: Factors, place: int, metric: Metric) ->
 
 
 def _groups(factors: Factors, place: int) -> list[tuple[Mapping[int, int], str]]:
+    """Return the levels that each curve has, by the position of the edit or factor in a run, and its name."""
     edits, others = len(factors.edits), [i for i in range(len(factors.varied)) if i != place]
     if not edits and others and len(factors.varied[others[0]].values) <= SERIES:
         other = factors.varied[others[0]]
@@ -100,6 +100,7 @@ def _groups(factors: Factors, place: int) -> list[tuple[Mapping[int, int], str]]
 
 
 def _point(record: PageRecord, factors: Factors, at: Mapping[int, int], metric: Metric) -> tuple[float, float, float]:
+    """Return the mean over the runs with these levels and the ends of its interval."""
     levels = panels.levels_at(record, factors, metric, at)
     if not levels:
         return math.nan, math.nan, math.nan

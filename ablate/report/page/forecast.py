@@ -101,6 +101,7 @@ def _rows(
 def _beside(
     quantity: str, forecast: float, ends: Interval | None, reading: StreamReading | None, record: PageRecord
 ) -> tuple[str, str, str, str]:
+    """Return the measured value with its interval, the error of the forecast, how many trials lie within, and n."""
     if reading is None:
         return "not measured", "", "", "0"
     within = "-" if ends is None else f"{sum(ends[0] <= value <= ends[1] for value in reading.values)} of {reading.n}"
@@ -108,6 +109,7 @@ def _beside(
 
 
 def _trained(quantity: str, forecast: float, reading: StreamReading | None, record: PageRecord) -> tuple[str, str]:
+    """Return the last reading with its interval and step, and how far the forecast is from it."""
     if reading is None:
         return "not measured", ""
     return f"{_seen(reading, record)} ({reading.step:,})", _error(quantity, forecast, reading)

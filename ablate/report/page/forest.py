@@ -20,14 +20,10 @@ from ablate.verdict.summary import BY_RANK, Effect, Metric, Summary
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ROWS = 22
-"""Maximum number of comparisons in one plot: a longer one does not fit on a sheet of paper."""
-ROW, EDGE = 0.38, 0.85
-"""Height in inches of a comparison, and of what surrounds them all."""
-LETTERS = 14.0
-"""Letters per inch of a row."""
-BEYOND = 8.0
-"""A difference larger than this many times the median does not widen the frame."""
+ROWS = 22  # maximum number of comparisons in one plot: a longer one does not fit on a sheet of paper
+ROW, EDGE = 0.38, 0.85  # height in inches of a comparison, and of what surrounds them all
+LETTERS = 14.0  # letters per inch of a row
+BEYOND = 8.0  # a difference larger than this many times the median does not widen the frame
 LOOKS: Mapping[str, tuple[str, str, bool]] = {
     "better": ("better", "o", True),
     "worse": ("worse", "v", True),
@@ -64,7 +60,7 @@ COLUMNS = (
 
 
 def plots(summary: Summary) -> Iterator[Plot]:
-    """None for a metric without an estimate, several if there are many comparisons."""
+    """Yield the plots: one for each metric, several if there are many comparisons, none if there is no estimate."""
     every = effects_once(effect for effect in summary.effects if effect.kind != "trend")
     for place, metric in enumerate(summary.metrics):
         of = [effect for effect in every if effect.metric == metric.name]

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from ablate.store.pages import MetricCurve
 
-FIRST = 6
-"""Number of plots shown at first; the others are folded."""
+FIRST = 6  # number of plots shown at first; the others are folded
 ABOUT = {
     "gain": "",
     "gain_mean": ", mean over channels or heads",
@@ -49,7 +48,7 @@ COLUMNS = ("variant", "gain", "metric", "step", "n", "mean", "sd")
 
 
 def plots(record: PageRecord) -> Iterator[tuple[Plot, Variant]]:
-    """Deviations are bands around means, root mean squares are only in the table."""
+    """Yield the plots with their variant; deviations are bands around means, root mean squares only in the table."""
     for place, (variant, metric, courses) in enumerate(courses_of(record)):
         if metric in IN_TABLE:
             continue

@@ -24,15 +24,11 @@ if TYPE_CHECKING:
 
     from ablate.store.pages import Kernel, LayerCurve
 
-FIRST = 6
-"""Number of variants whose heat maps are shown at first; those of the others are folded."""
-BEFORE = ("embedding", "positions", "position", "entry_norm")
-"""Parts of a model that stand before its layers."""
-ENCODER = "encoder "
-"""The start of the names of the layers of an encoder where a decoder follows."""
+FIRST = 6  # number of variants whose heat maps are shown at first; those of the others are folded
+BEFORE = ("embedding", "positions", "position", "entry_norm")  # parts of a model that stand before its layers
+ENCODER = "encoder "  # the start of the names of the layers of an encoder where a decoder follows
 OF_ENCODER = "encoder_norm"
-WIDE_RANGE = 20.0
-"""Values that span more than this factor are shaded by their logarithm."""
+WIDE_RANGE = 20.0  # values that span more than this factor are shaded by their logarithm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,10 +201,8 @@ def about(record: PageRecord, metric: str) -> str:
 
 # Kernels of tokens within a sequence: snapshots over training for each variant, at a middle and the last place.
 
-MOST_DRAWN = 6
-"""Maximum number of variants whose kernels are drawn; those of the others are in the view kernels."""
-STEPS = 3
-"""Number of snapshots of a variant, from the first to the last."""
+MOST_DRAWN = 6  # maximum number of variants whose kernels are drawn; those of the others are in the view kernels
+STEPS = 3  # number of snapshots of a variant, from the first to the last
 
 KERNEL_COLUMNS = ("variant", "place", "step", "n", "i", "j", "value")
 """The numbers behind a plot: the cells on and below the diagonal, of which those above are the mirror image."""

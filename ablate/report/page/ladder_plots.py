@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 POINTS = 64
 UNBOUNDED = "; a bar that leaves the plot has no bound there"
 NUMBERS = "The table of sizes below has its numbers."
-HEIGHT = 2.8
-"""Inches."""
-ROOM = 1.1
-"""The factor between the farthest bound and the edge of a plot."""
+HEIGHT = 2.8  # Inches
+ROOM = 1.1  # the factor between the farthest bound and the edge of a plot
 
 
 def plots(record: PageRecord) -> Iterator[Plot]:

@@ -20,15 +20,11 @@ if TYPE_CHECKING:
 
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)))
 """Line styles of the variants of a plot, so that they do not differ by colour alone."""
-WIDTH = 4.3
-"""Width of a plot in inches, such that its text stays legible on a phone."""
-NAME = 40
-"""Maximum length of a name in a plot, in characters; tables have the whole name."""
-POWERS = 30.0
-"""The factor beyond which an axis has its ticks at powers of ten."""
+WIDTH = 4.3  # width of a plot in inches, such that its text stays legible on a phone
+NAME = 40  # maximum length of a name in a plot, in characters; tables have the whole name
+POWERS = 30.0  # the factor beyond which an axis has its ticks at powers of ten
 DECIMALS = 9
-FAR = 4.0
-"""How far a curve is shown above the third quartile of all values, in multiples of its distance to the median."""
+FAR = 4.0  # the reach of a curve above the third quartile of all values, in multiples of its distance to the median
 
 
 def groups(record: PageRecord, ids: Iterable[str]) -> list[tuple[Variant, ...]]:

@@ -19,10 +19,8 @@ from ablate.verdict.summary import Arm, Metric
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LONG = 16
-"""Length of a metric's name, in characters, beyond which its axis label has two lines."""
-PAIRS = 4
-"""Maximum number of pairs of edits drawn for each metric; tables have them all."""
+LONG = 16  # length of a metric's name, in characters, beyond which its axis label has two lines
+PAIRS = 4  # maximum number of pairs of edits drawn for each metric; tables have them all
 
 
 def front_plots(record: PageRecord) -> Iterator[Plot]:

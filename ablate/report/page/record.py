@@ -16,12 +16,9 @@ from ablate.verdict.summary import Metric, Summary
 if TYPE_CHECKING:
     from ablate.store.pages import DifferenceCurve, Kernel, LayerCurve, MetricCurve, StreamReading, TrialEnd
 
-ENDS = ("finished", "diverged")
-"""States of a trial that count as results."""
-LOST = ("missing", "damaged")
-"""States of trials that have ended and whose file is gone or has changed."""
-WAITING = ("planned", "unfinished", *LOST)
-"""States of a trial that may yet become a result."""
+ENDS = ("finished", "diverged")  # states of a trial that count as results
+LOST = ("missing", "damaged")  # states of trials that have ended and whose file is gone or has changed
+WAITING = ("planned", "unfinished", *LOST)  # states of a trial that may yet become a result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +36,9 @@ class PageRecord:
     behind the verdicts; `endings` also of the plan's other trials. `versions` are those of trials, by id. `corpus`
     describes the text, in lines. `floors` are the noise floors under this plan's conditions. `again` are the commands
     that repeat it, `source` is the text of the space's file and `resolved` the space with nothing left out. `beside`
-    are notes on the whole page, `kernels` snapshots by position, `differences` from the baseline over training,
-    `streams` measurements before the first step and at the last. `mixed` are the versions in which trials differ,
-    `head` the last hash of the chain of records.
+    are notes on the whole page, `kernels` snapshots by position, `differences` those from the baseline over training,
+    `streams` measurements before the first step and at the last. `commit` is that of the space's repository. `mixed`
+    are the versions in which trials differ, in lines, and `head` is the last hash of the chain of records.
     """
 
     plan: Plan
@@ -74,7 +71,7 @@ class PageRecord:
 
     @property
     def states(self) -> Mapping[str, int]:
-        """Trials that the results do not know are planned."""
+        """The number of the plan's trials by state; those unknown to the results are planned."""
         counted = Counter(ending.status for ending in self.endings)
         unknown = len(self.plan.trials) - sum(counted.values())
         return counted + Counter({"planned": unknown}) if unknown else counted

@@ -45,13 +45,12 @@ from ablate.report.plot import Plot, svg_of
 from ablate.space.metrics import BITS
 from ablate.verdict.summary import Summary
 
-COURSES = 8
-"""Number of curves of losses and probes shown at first; the others are folded."""
-OPEN = 4
-"""Number of probes whose heat maps are shown at first; those of the others are folded."""
+COURSES = 8  # number of curves of losses and probes shown at first; the others are folded
+OPEN = 4  # number of probes whose heat maps are shown at first; those of the others are folded
 
 
 def page(record: PageRecord) -> ReportDocument:
+    """Return the page; the same record gives the same document."""
     about = (*answer.headline(record), *answer.provenance(record))
     return ReportDocument(title=record.title, about=about, parts=tuple(_parts(record)))
 

@@ -73,7 +73,10 @@ class ShownBlock:
         return as_svg(diagram(self.block, self.catalogue, self.defaults), f"The block {self.name}")
 
     def costs(self) -> list[tuple[str, dict[str, Cost]]]:
-        """The cost of each part, by name, in layer 1, and in each later layer where costs change."""
+        """Return the cost of each part in layer 1, and in each later layer where costs change, with the layer's name.
+
+        With patterns over layers, those that cost the same are together.
+        """
         groups: list[tuple[list[int], dict[str, Cost]]] = []
         for layer, parts in enumerate(self._by_layer(), 1):
             alike = [layers for layers, known in (groups if self.patterned else groups[-1:]) if known == parts]
@@ -98,7 +101,10 @@ class ShownBlock:
 
 
 def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str, Any]) -> ShownBlock:
-    """A block of a grammar, or of a space with its overrides; `sizes` replace others. InputError if there is none."""
+    """Return a block of a grammar, or of a space: with its overrides if its design names the block.
+
+    `sizes` replace those of the space, or those for display. InputError if there is no such block.
+    """
     of = grammar if space is None else space.grammar
     assert of is not None
     overridden = space is not None and name in space.blocks

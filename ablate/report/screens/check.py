@@ -23,7 +23,7 @@ from ablate.space.space import Space
 
 
 def is_grammar(located: Located) -> bool:
-    """Whether a file is a grammar, or part of one: a space names one too, but has `space` and no rules."""
+    """Return whether a file is a grammar, or part of one: a space names one too, but has `space` and no rules."""
     if not isinstance(located, Mapping):
         return False
     return looks_included(located) or ("grammar" in located and ("rules" in located or "space" not in located))

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from ablate.execute.machine import Machine
 
 STYLES: dict[Severity, str] = {"harmless": "dim", "repaired": "yellow", "lost": "bold red"}
-TIDIED: tuple[Kind, ...] = ("worker",)
-"""Kinds of findings that are harmless, but deleted by a repair."""
+TIDIED: tuple[Kind, ...] = ("worker",)  # kinds of findings that are harmless, but deleted by a repair
 
 
 def doctor_screen(findings: Repaired) -> RenderableType:
@@ -79,7 +78,7 @@ ANSWER_LABELS = {"right": "right", "told": "note", "wrong": "WRONG"}
 
 
 def verify_screen(checks: Sequence[Mapping[str, str]], heads: Mapping[str, str]) -> RenderableType:
-    """`checks` have `space`, `check`, `answer`, `what`; `heads` are those of the records by space."""
+    """Return all `checks` (`space`, `check`, `answer`, `what`), and the heads of the records by space."""
     ranked = sorted(checks, key=lambda check: [*ANSWERS].index(check["answer"]))
     lines = [
         Text.assemble(

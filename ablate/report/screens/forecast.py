@@ -34,8 +34,7 @@ from ablate.theory.initial_state import QUANTITIES, InitialModel, InitialStream,
 if TYPE_CHECKING:
     from ablate.store.durable import JsonValue
 
-ROWS = 16
-"""Layers that are shown of a deep model: about evenly spread, and the first and last."""
+ROWS = 16  # layers that are shown of a deep model: about evenly spread, and the first and last
 COSINE = f"cosine: {QUANTITIES['cosine']}; at 1 all tokens are the same"
 LOSS = "from a loss whose gradient is independent from token to token"
 DEFINED = (f"size: {QUANTITIES['size']}", COSINE, f"gradient: {QUANTITIES['gradient']}, {LOSS}")

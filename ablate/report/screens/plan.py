@@ -25,8 +25,7 @@ from ablate.verdict.summary import Stamp
 
 NOTED = "aliases in the estimates"
 HEADINGS = ("cosine\nat the\nend", "gradient\nfirst/\nlast")
-LISTED_IN_FULL = 3
-"""Number of edits of a variant up to which the plan always lists them one by one."""
+LISTED_IN_FULL = 3  # number of edits of a variant up to which the plan always lists them one by one
 MOST_LEFT_OUT = 2
 """A variant that has all edits of another except up to this many is described as that one without these."""
 
@@ -264,8 +263,7 @@ def _share(chance: float | None) -> str:
 # The noise floor: what these seeds can detect
 
 
-PLANNED = (8, 12)
-"""Seed counts for which the power of a factorial is reported, besides the plan's own."""
+PLANNED = (8, 12)  # seed counts for which the power of a factorial is reported, besides the plan's own
 
 
 def floor_lines(
@@ -273,8 +271,8 @@ def floor_lines(
 ) -> Iterator[str]:
     """Yield each judged metric's noise floor and the differences detectable above it; without one, how to get it.
 
-    The level is that of the family's first test by Holm, a/m, where a is from the `account`. `means` are the
-    baseline's, for margins that are shares of them.
+    The level is that of the family's first test by Holm, a/m, where a is the level that the `account` gives to these
+    seeds. `means` are the baseline's, for margins that are shares of them.
     """
     judgements = {name: judgement_of(plan, rules, names, account) for names in metric_families(rules) for name in names}
     each = tuple(dict.fromkeys(judgements.values()))
@@ -302,9 +300,10 @@ def floor_lines(
 
 
 def _power(factors: Factors, seeds: int, level: float, tests: int) -> str:
-    """The power for an effect of one edit as large as the noise of a run, σ; for the edit estimated worst.
+    """Return the power for an effect of one edit as large as the noise of a run, σ; for the edit estimated worst.
 
-    Its sd over seeds is 2σ√c, c its diagonal element of (XᵀX)⁻¹. Trends, curvatures and levels count as edits.
+    Its sd over seeds is 2σ√c, c its diagonal element of (XᵀX)⁻¹, were the edit to do the same at every seed. Trends,
+    curvatures and levels of factors count as edits.
     """
     levels = coded(factors, list(dict(reversed(factors.runs)).values()))
     terms = fitted_terms(factors, levels)

@@ -34,9 +34,10 @@ def result_screen(
     unequal: Sequence[Unequal] = (),
     mixed: Sequence[str] = (),
 ) -> ReportDocument:
-    """The answer first, the numbers after; below many notes the conclusion again.
+    """Return the screen as a document: the answer first, the numbers after; below many notes its conclusion again.
 
-    `unequal` is of spaces that declare terms, `mixed` are the versions in which trials differ, in lines.
+    `definitions` says how each metric, by name, is computed. `unequal` is what was not equal between variants, if a
+    space declares terms, `mixed` the versions in which trials differ, in lines.
     """
     return ReportDocument(
         title=summary.question.strip() or summary.space,

@@ -131,6 +131,8 @@ REASONS = 3
 
 
 class RunEnd(Protocol):
+    """The end of a run, as these messages need it: trials by kind of outcome, and how many were not started."""
+
     @property
     def kinds(self) -> Mapping[str, int]: ...
 
@@ -139,7 +141,10 @@ class RunEnd(Protocol):
 
 
 def stopped(ended: RunEnd, *, again: str, searching: bool = False, grows: bool = False) -> str:
-    """The number of trials not started is unknown while `searching`, since rungs prune, and if the plan `grows`."""
+    """Return the message after Ctrl-C: what is done, what is saved, what waits, and the command that resumes.
+
+    The number of trials not started is unknown while `searching`, since rungs prune, and if the plan `grows`.
+    """
     done = sum(count for kind, count in ended.kinds.items() if kind not in GOES_ON)
     parts = [f"{plural(done, 'trial')} ended", f"{ended.kinds.get('interrupted', 0)} left in progress"]
     parts += [f"{paused} waiting at a rung"] if (paused := ended.kinds.get("paused", 0)) else []
@@ -171,7 +176,10 @@ def _ways_on(plan: Plan, results: Path) -> tuple[str, str]:
 
 
 def nothing_gained(plan: Plan, failed: Sequence[tuple[Trial, Outcome]], results: Path, *, before: bool = False) -> str:
-    """Trials all failed in this run, or `before`. Each reason is given once, the most common first."""
+    """Return the message for a run whose trials all failed, or had all failed `before`.
+
+    Each reason is given once, the most common first.
+    """
     reasons = Counter(_error(outcome) for _, outcome in failed).most_common()
     shown = [f"{reason}{f' ({number} times)' if number > 1 else ''}" for reason, number in reasons[:REASONS]]
     more = [f"and {plural(len(reasons) - REASONS, 'other reason')}"] if len(reasons) > REASONS else []

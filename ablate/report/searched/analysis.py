@@ -1,6 +1,7 @@
 """The Pareto front of a search, the blocks that beat the reference, and the hypervolume.
 
-Only blocks that finished are compared. In all objectives less is better, in logarithms if on the log scale.
+Only blocks that finished are compared, by their values at the end: values at a rung are from an earlier step and are
+only shown. All objectives are turned so that less is better, and are logarithms if they are on the log scale.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from dataclasses import dataclass
 from ablate.execute.search.ranking import Losses, dominates, front, hypervolume
 from ablate.report.searched.record import Entry, SearchObjective, SearchRecord
 
-BEYOND = 0.1
-"""Distance of the hypervolume's reference point beyond the worst value, as a share of the values' range."""
+BEYOND = 0.1  # distance of the hypervolume's reference point beyond the worst value, as a share of the values' range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +23,9 @@ class SearchAnalysis:
 
     `incomparable` finished without values that can be compared. `front` is the Pareto front, sorted by the first
     objective, ties by order of start. `beating` are better than the reference in every objective, `better_in[i]` in
-    objective i. `curve` is None before there is anything; for one objective it is the best value so far, otherwise the
-    hypervolume as a share of the box from `worst` to `ideal` (empty if all values are equal).
+    objective i. `curve` is None before there is anything to show; for one objective it is the best value so far,
+    otherwise the hypervolume as a share of the box from `worst` to `ideal` (empty if all values of every objective are
+    equal).
     """
 
     losses: tuple[Losses | None, ...]
@@ -71,7 +72,7 @@ def analyse(record: SearchRecord) -> SearchAnalysis:
 
 
 def losses_of(entry: Entry, objectives: Sequence[SearchObjective]) -> Losses | None:
-    """All to be minimised; None if it did not finish or a value is not comparable."""
+    """Return the values at the end, all to be minimised; None if it did not finish or a value is not comparable."""
     if entry.outcome != "finished" or entry.until is not None or len(entry.values) != len(objectives):
         return None
     losses = tuple(_loss(value, objective) for value, objective in zip(entry.values, objectives, strict=True))

@@ -123,6 +123,7 @@ def _confirmed(record: SearchRecord) -> list[str]:
 
 
 def _verdicts(record: SearchRecord, name: str) -> tuple[bool, str]:
+    """Return whether a block is better in every objective, and its verdicts in words."""
     effects = verdicts(record, name)
     words = ", ".join(f"{spoken(effect.verdict)} on {spoken(effect.metric)}" for effect in effects)
     words = f"is {words}" if effects else "has no result"

@@ -51,7 +51,7 @@ class ConfirmedDifference:
 
 
 def improved(effect: Effect, record: SearchRecord) -> bool:
-    """Found better; of a metric without a better side, on the side that is sought."""
+    """Return whether it is found better; of a metric without a better side, on the side that is sought."""
     goal = next(objective.goal for objective in record.objectives if objective.metric == effect.metric)
     return effect.improves or effect.verdict.removesuffix("_by_rank") == {"min": "lower", "max": "higher"}[goal]
 

@@ -58,7 +58,7 @@ def failures(record: SearchRecord) -> tuple[str, ...]:
 
 
 def percent(share: float) -> str:
-    """Everything below 1 % is shown as that."""
+    """Return a share in percent, with everything below 1 % shown as that."""
     return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
 
 
@@ -84,6 +84,7 @@ KINDS = {
 
 
 def kind_of(refusal: str) -> tuple[str, str]:
+    """Return the cause of a refusal, and its reason."""
     begins = next((begins for begins in KINDS if refusal.startswith(begins)), "")
     return KINDS.get(begins, "constraint"), refusal.removeprefix(begins)
 
@@ -117,7 +118,7 @@ def progress(record: SearchRecord, analysis: SearchAnalysis) -> Grid | None:
 
 
 def last_better(record: SearchRecord, analysis: SearchAnalysis) -> str:
-    """Requires a curve."""
+    """Return the block with which the search last improved; requires a curve."""
     last = len(analysis.curve) - 1
     rose = max((i for i in range(1, last + 1) if analysis.curve[i] != analysis.curve[i - 1]), default=0)
     return f"last improved by {record.entries[rose].name}, number {rose} of {last}" if rose else "never improved"
@@ -138,6 +139,7 @@ def hypervolume_in_words(record: SearchRecord, analysis: SearchAnalysis) -> str:
 
 
 def rungs(record: SearchRecord) -> Grid | None:
+    """Return how well the ranking at a rung predicts that at a later one; None without a pruner."""
     if record.pruner == "none":
         return None
     rows = [

@@ -25,11 +25,9 @@ from ablate.space.design import Goal
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LABELS = 14
-"""Maximum number of blocks of a Pareto front that are named in its plot."""
+LABELS = 14  # maximum number of blocks of a Pareto front that are named in its plot
 
-LONG = 20
-"""Length of a metric's name, in characters, beyond which its axis label has two lines."""
+LONG = 20  # length of a metric's name, in characters, beyond which its axis label has two lines
 FRESH = "at fresh seeds, and interval"
 
 

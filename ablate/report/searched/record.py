@@ -12,7 +12,7 @@ from ablate.verdict.summary import Summary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchObjective:
-    """On the log scale differences are ratios."""
+    """A metric and its direction. On the log scale differences are ratios."""
 
     metric: str
     goal: Goal

@@ -14,8 +14,7 @@ from ablate.report.searched.confirmation import ConfirmedDifference, confirmed_d
 from ablate.report.searched.record import Entry, SearchObjective, SearchRecord
 from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
-BEST = 10
-"""Number of blocks shown if there is one objective, and so no front."""
+BEST = 10  # number of blocks shown if there is one objective, and so no front
 
 
 def shown_blocks(record: SearchRecord, analysis: SearchAnalysis) -> list[Entry]:
@@ -35,6 +34,7 @@ def described(record: SearchRecord, analysis: SearchAnalysis) -> list[Entry]:
 def front(
     record: SearchRecord, analysis: SearchAnalysis, blocks: Sequence[Entry] | None = None, remarks: tuple[str, ...] = ()
 ) -> FrontTable:
+    """Return a row for each of the `blocks`, by default `shown_blocks`: values, differences to the reference, size."""
     among = words.plural(len(analysis.compared), "block")
     title, note = "Pareto front", f"{len(analysis.front)} of {among} that finished, dominated by none"
     if len(record.objectives) == 1:
@@ -74,6 +74,7 @@ def cells(entry: Entry, record: SearchRecord) -> list[tuple[str, str]]:
 
 
 def size(entry: Entry, record: SearchRecord) -> tuple[str, str]:
+    """Return parameters and FLOPs: of the reference as they are, of others relative to those."""
     base = record.entries[0]
     if entry.number == 0:
         return f"{entry.parameters:,}", f"{entry.flops / 1e6:,.1f} M"

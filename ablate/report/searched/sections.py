@@ -176,8 +176,7 @@ _CONFIRMED = (
 
 # The screen at the end of a search, in brief; it says how much of the page it leaves out.
 
-MOST = 6
-"""Maximum number of blocks of a front that the screen shows besides the reference; the page has all."""
+MOST = 6  # maximum number of blocks of a front that the screen shows besides the reference; the page has all
 DESCRIBED = 4
 
 

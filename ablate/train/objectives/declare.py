@@ -57,7 +57,7 @@ class Settings(Document):
 
     @property
     def sentinels(self) -> int:
-        """How many tokens more it needs, each of which stands for a part of a text; they follow one another."""
+        """The number of further tokens, each of which stands for a part of a text; they follow one another."""
         return 0
 
     @property
@@ -95,15 +95,21 @@ class Term(NamedTuple):
 
 
 class Objective(Protocol):
-    def batch(self, drawn: Batch, uniform: Uniform) -> Batch: ...
+    """An objective, made with its settings and what is `Given`."""
+
+    def batch(self, drawn: Batch, uniform: Uniform) -> Batch:
+        """Make a batch of what is drawn from the data; all chance is in the numbers of `uniform`, on [0, 1)."""
+        ...
 
     def targets(self, batch: Batch) -> Mapping[str, int]:
         """The number of targets of a batch, or a part of one, for each term: those of the loss under ''."""
         ...
 
     def terms(self, output: Tensors, batch: Batch, ahead: Sequence[Tensor] = ()) -> Iterator[Term]:
-        """Yield the loss, then its added terms, each 0 over no targets; `ahead` are the logits for tokens further
-        ahead."""
+        """Yield the loss, then the terms added to it, each a mean over its targets, 0 over none.
+
+        `ahead` are the logits of blocks that predict tokens further ahead.
+        """
         ...
 
     @property

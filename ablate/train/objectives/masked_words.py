@@ -67,7 +67,7 @@ class MaskedWords(Settings):
 
     @property
     def classes(self) -> int:
-        """Whether the second part continues the first."""
+        """Two for pairs: the second part continues the first, or not."""
         return 2 if self.next_sentence else 0
 
     def in_force(self, model: Model) -> str:

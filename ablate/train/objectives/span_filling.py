@@ -57,6 +57,7 @@ class SpanFilling(Settings):
         return tokens, min(max(int(tokens / self.span + 0.5), 1), tokens, length - tokens)
 
     def lengths(self, length: int) -> tuple[int, int]:
+        """Those of the source and of the target, of so many tokens of text."""
         tokens, spans = self.hidden(length)
         return length - tokens + spans + 1, tokens + spans + 1
 
@@ -112,6 +113,7 @@ class Objective(CrossEntropy):
         return teacher_forced(torch.from_numpy(source), torch.from_numpy(target), lengths, sizes)
 
     def _parted(self, window: Tokens, shown: Tokens, hidden: Tokens) -> tuple[Tokens, Tokens]:
+        """The source and the target of a text whose parts, in turn shown and hidden, have these lengths."""
         assert self.sizes.sentinels is not None
         ends = np.stack([shown, hidden], axis=1).ravel().cumsum()
         parts = np.split(window, ends[:-1])

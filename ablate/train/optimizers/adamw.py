@@ -26,8 +26,7 @@ from typing import Any, Literal
 
 from ablate.train.optimizers.declare import Betas, Positive, Settings, Trained, groups, implements, optimizer
 
-FUSED = True
-"""Whether PyTorch's order is computed by its fused kernel; without, the numbers are those of version 1."""
+FUSED = True  # PyTorch's order is computed by its fused kernel; without, the numbers are those of version 1
 
 
 @optimizer("adamw", source="Loshchilov & Hutter 2019, arXiv:1711.05101", version=2)

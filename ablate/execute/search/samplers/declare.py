@@ -1,7 +1,7 @@
 """How a sampler declares itself: the names that every file of a sampler starts from.
 
-Such a file declares a class of settings, without what makes proposals, and below it a function that makes a `Proposer`:
-`ablate docs sampler`.
+Such a file declares a class of settings, without what makes proposals, and below it a function that makes a `Proposer`;
+`ablate docs sampler` has an example and the contract.
 """
 
 from __future__ import annotations
