@@ -126,11 +126,14 @@ class Controller:
         self._attempts: dict[str, Attempt] = {}
         self._anew: set[str] = set()
         self._notices: set[str] = set()
+        self._interrupted: set[str] = set()
         self._ended = EndCounts()
 
     def run(self, executor: Executor) -> EndCounts:
         """Carry out all work; RefusedError if the environment does not allow it."""
         executor.run(self._next_task, self._handle, self._should_stop)
+        for trial_id in self._interrupted:  # a worker that was killed may still have been alive when its trial ended
+            claim.forget(self._results.folder, trial_id)
         self._ended.waiting += len(self._again) + self._source.waiting
         self._ended.open = self._source.open
         return self._ended
@@ -221,6 +224,8 @@ class Controller:
         trial = work.trial
         del self._running[trial.id]
         claim.forget(self._results.folder, trial.id)
+        if outcome.kind == "interrupted":
+            self._interrupted.add(trial.id)
         self._watcher.ended(trial.id, outcome.kind, outcome.step)
         if REFUSED in outcome.detail:
             raise RefusedError(outcome.detail[REFUSED])

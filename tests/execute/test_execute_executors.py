@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from listed import Listed
 from rich.console import Console
@@ -10,6 +13,7 @@ from tiny_spaces import rows_of, write_world
 import ablate
 from ablate.execute.executor import Message, Task
 from ablate.execute.local import Inline, Local
+from ablate.store import claim
 from ablate.train.events import Began, Outcome, Row, Saved
 
 
@@ -106,6 +110,36 @@ class Silent:
     def started(self, trial_id, label, steps): ...
     def step(self, trial_id, step, loss): ...
     def ended(self, trial_id, outcome_kind, step): ...
+
+
+class KilledLate:
+    """An executor whose worker is killed only after its trial has ended, as Ray kills: without waiting for it."""
+
+    def run(self, next_task, handle, should_stop):
+        task = next_task()
+        hold = "import sys; from pathlib import Path; from ablate.store.claim import Claim\n"
+        hold += "with Claim(Path(sys.argv[1]), sys.argv[2]): print('held', flush=True); sys.stdin.read()"
+        command = [sys.executable, "-c", hold, str(task.folder), task.trial.id]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
+            assert worker.stdout.readline() == "held\n"
+            handle(Message(task.trial.id, (Outcome("interrupted", 0, {"error": "it was asked to stop"}),), 0))
+            assert claim.holders(task.folder)[task.trial.id].alive
+            worker.kill()
+
+
+def test_a_worker_that_dies_after_its_trial_has_ended_leaves_no_claim(space, tmp_path):
+    from ablate.execute.controller import Controller, Work
+    from ablate.execute.executor import ExecutorOptions
+    from ablate.store.results import Results
+
+    (task, *_) = tasks_of(space, tmp_path)
+    with Results(tmp_path) as results:
+        source = Listed([Work(trial=task.trial, label="a trial")])
+        controller = Controller(
+            source, results, ExecutorOptions(), watcher=Silent(), should_stop=lambda: True, say=print
+        )
+        assert controller.run(KilledLate()).waiting == 1
+    assert claim.holders(tmp_path) == {}
 
 
 @pytest.mark.full
