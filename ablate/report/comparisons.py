@@ -93,10 +93,10 @@ def _savings(one: SizeComparison) -> Iterator[str]:
     yield f"{_needed(one, first)} at {first.size}, and {_needed(one, last)} at {last.size}"
     for ahead in one.sizes:
         if not ahead.trained and ahead.cost is not None and ahead.decided is not None:
-            share = "" if not one.spent else f", {significant(ahead.cost / one.spent)} times what these sizes took"
+            relative = "" if not one.spent else f", {significant(ahead.cost / one.spent)} times what these sizes took"
             at = f"at {ahead.size}" if ahead.size != "next" else "at the next size"
             yield (
-                f"{at} ({significant(ahead.cost)} FLOPs for {ahead.n} seeds of both{share}) the laws give "
+                f"{at} ({significant(ahead.cost)} FLOPs for {ahead.n} seeds of both{relative}) the laws give "
                 f"{one.baseline} {ahead.baseline_loss:.4g} and {one.treatment} {ahead.loss:.4g}, which would be found "
                 f"different with a chance of {percent(ahead.decided)}"
             )
@@ -198,10 +198,10 @@ def share(of: float) -> str:
     >>> share(-0.0022), share(0.0667)
     ('-0.22 %', '+6.7 %')
     """
-    percent = 100 * of
-    return f"{percent:+.0f} %" if abs(percent) >= 9.95 else f"{percent:+.2g} %"
+    hundredths = 100 * of
+    return f"{hundredths:+.0f} %" if abs(hundredths) >= 9.95 else f"{hundredths:+.2g} %"
 
 
 def nearness(row: UnequalQuantity) -> str:
-    """Return `within the tolerance`, or how close a quantity that is declared equal came."""
+    """Return `within the 1 % declared`, or `as close as possible`."""
     return "as close as possible" if row.within is None else f"within the {100 * row.within:.4g} % declared"

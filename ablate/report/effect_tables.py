@@ -304,8 +304,10 @@ def tables_of(summary: Summary) -> Iterator[Grid]:
         under = f", {terms}" if several and terms else ""
         rows: list[tuple[str, ...]] = [(line.metric, *anova_row(line)) for line in lines]
         yield _grid(f"Analysis of variance{under}", tuple(column.heading for column in ANOVA_COLUMNS), rows)
-    columns = VARIANT_HEADING if summary.elsewhere else (*VARIANT_HEADING, *COST_HEADING)
-    yield _grid("Variants", columns, [_variant_row(arm, metric) for arm in summary.arms for metric in summary.metrics])
+    variant_heading = VARIANT_HEADING if summary.elsewhere else (*VARIANT_HEADING, *COST_HEADING)
+    yield _grid(
+        "Variants", variant_heading, [_variant_row(arm, metric) for arm in summary.arms for metric in summary.metrics]
+    )
 
 
 NUMBERS = ("n", "finished", "diverged", *COST_HEADING)

@@ -83,7 +83,7 @@ INK: Mapping[str, str] = {
     **{f"shade{k}": f"#2{k}2{k}2{k}" for k in range(SHADES)},
 }
 """Placeholder colours, which are replaced by the page's colour of that name (`var(--front)`)."""
-WIDTH, HEIGHT = 5.4, 4.2  # Inches
+WIDTH, HEIGHT = 5.4, 4.2  # size of a plot, in inches
 LONG = 36  # length of a name, in characters, beyond which a legend as wide as `WIDTH` has one column
 SETTINGS: Mapping[RcKeyType, object] = {
     "svg.fonttype": "none",

@@ -32,7 +32,7 @@ def _log_level(value: Level) -> str:
 
 
 def plain_level(value: Level) -> str:
-    """To the decimals of the deviation: `2.310 ± 0.011`."""
+    """Mean ± standard deviation, to the decimals of the latter: `2.310 ± 0.011`."""
     if not value.sd:
         return f"{value.mean:.4g}" + ("" if value.sd is None else " ± 0")
     return f"{measured(value.mean, value.sd)} ± {deviation(value.sd, value.mean)}"
@@ -96,7 +96,7 @@ def verdict(effect: Effect) -> str:
 
 
 def pairs(effect: Effect) -> str:
-    """Return `5`; where ranks decide, survivors and all ranked seeds, `3/5`."""
+    """The n of a difference: `5`; where ranks decide, survivors and all ranked seeds, `3/5`."""
     return f"{effect.n}/{effect.ranked}" if effect.ranked and effect.verdict != "diverged" else str(effect.n)
 
 

@@ -6,7 +6,7 @@ import json
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -33,7 +33,7 @@ from ablate.plan.plan import Plan, Trial
 from ablate.plan.proposals import most_trials
 from ablate.report.page import PageRecord
 from ablate.report.progress import Progress
-from ablate.report.searched.record import Entry, RungAgreement, SearchObjective, SearchRecord
+from ablate.report.searched.record import Entry, SearchObjective, SearchRecord
 from ablate.session import judging, stages
 from ablate.session.accounts import account_of
 from ablate.session.earlier_runs import documents, page_of
@@ -499,7 +499,7 @@ class SearchRun:
             random_share=search.random_share,
             wholly_random=search.wholly_random,
             repaired=search.repaired,
-            correlations=tuple(RungAgreement(**asdict(each)) for each in search.correlations()),
+            correlations=search.correlations(),
             confirmed=confirmed,
             chosen=source.chosen,
             confirm_seeds=source.confirm_seeds,

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from data_library import data, prose
+from data_library import data, prose, read_corpus
 from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -99,7 +99,8 @@ def test_few_texts_have_few_pieces(library, cache):
     assert tokenizer.used < tokenizer.vocab_size == len(tokenizer.token_bytes()) == 1000
     streams = prepare(data(tokenizer={"unigram": 5000}), library, cache)
     assert any("of the 5,000 requested tokens" in note for note in streams.report.notes)
-    assert streams.tokenizer.decode(streams.train[:100]) == streams.tokenizer.decode(streams.train[:100])
+    texts = read_corpus(data(), library).texts["verdict"]
+    assert streams.tokenizer.decode(streams.verdict) == "".join(text.content.decode() + "</s>" for text in texts)
 
 
 def test_more_letters_than_pieces_are_refused_at_their_place():

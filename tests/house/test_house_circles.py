@@ -27,8 +27,9 @@ def imports_of(text: str, modules: set[str]) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
-            inside = {f"{node.module}.{name.name}" for name in node.names}
-            found |= inside & modules or {node.module}
+            for name in node.names:
+                inside = f"{node.module}.{name.name}"
+                found.add(inside if inside in modules else node.module)
     return found & modules
 
 

@@ -259,14 +259,11 @@ def test_parts_are_in_the_order_of_the_model() -> None:
 def test_trained_gains_are_drawn_and_all_are_in_the_table() -> None:
     found = worlds.gains()
     plots = list(gains.plots(found))
-    assert [variant.name for _, variant in plots] == [
-        "op"
-    ] * 3  # root mean squares are in the table alone, deviations are bands
-    assert ["± one standard deviation over channels or heads" in plot.caption for plot, _ in plots] == [
-        False,
-        True,
-        False,
-    ]
+    # root mean squares are in the table alone, deviations are bands
+    names = [variant.name for _, variant in plots]
+    assert names == ["op"] * 3
+    banded = ["± one standard deviation over channels or heads" in plot.caption for plot, _ in plots]
+    assert banded == [False, True, False]
     assert "Drawn at 4 of 800 measured steps." in plots[0][0].caption
     rows = gains.table(found).rows
     assert len(rows) == 40

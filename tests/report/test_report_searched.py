@@ -233,7 +233,7 @@ def test_what_was_left_is_the_confirmed_part_of_the_difference() -> None:
         new = one.number > 0
         return {"eval_loss": 2.30 + seed / 100 - 0.025 * new, "peak_kurtosis": (3 + seed) * 0.5 ** (0.5 * new)}
 
-    grid = rows.remaining(confirm(record(entries=made), ["p1"], end))
+    grid = rows.remaining_table(confirm(record(entries=made), ["p1"], end))
     assert [row[2:] for row in grid.rows] == [
         ("2.210", "2.295", "-0.100", "-0.0250", "25 %"),
         ("1.500", "3.387", "×0.500", "×0.707", "50 %"),
@@ -245,7 +245,7 @@ def test_what_was_left_is_the_confirmed_part_of_the_difference() -> None:
 @pytest.mark.fast
 def test_no_share_is_given_of_what_was_no_advantage() -> None:
     made = (entry(0), entry(1, ["+qk_norm"], values=(2.41, 1.5)))
-    grid = rows.remaining(confirm(record(entries=made), ["p1"], regressed))
+    grid = rows.remaining_table(confirm(record(entries=made), ["p1"], regressed))
     assert grid.rows[0][-1] == "" and grid.rows[1][-1].endswith(" %")
     assert "in eval loss it had none" in beware(confirm(record(entries=made), ["p1"], regressed))
     more = (*made, entry(2, ["-layer_norm"], values=(2.31, 3.5)))

@@ -236,7 +236,9 @@ def test_the_moments_of_the_manual_are_what_it_says():
     y, same = names["y"], names["same"]
     assert (y.variance, y.correlation) == pytest.approx((same.variance, same.correlation), rel=1e-12)
     said = (round(y.variance, 2), round(y.correlation, 3), round(names["rest"], 3), round(names["share"], 2))
-    assert said == (1.11, 0.434, 0.821, 0.50) and all(f"{number:.2f}" in MANUAL["forecast"] for number in said[::3])
+    assert said == (1.11, 0.434, 0.821, 0.50) and all(
+        text in MANUAL["forecast"] for text in ("variance 1.11", "correlation 0.434", "# 0.821", "# 0.50")
+    )
 
 
 @pytest.mark.fast

@@ -9,8 +9,9 @@ from random import Random
 
 from report_fixtures import LOSS, PEAK, TOKENS, finals, path, rules
 
+from ablate.execute.search.ranking import RungCorrelation
 from ablate.plan.plan import Comparison, Plan, Variant
-from ablate.report.searched.record import Entry, RungAgreement, SearchObjective, SearchRecord
+from ablate.report.searched.record import Entry, SearchObjective, SearchRecord
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
 
@@ -188,7 +189,7 @@ def with_rungs() -> SearchRecord:
         for one in entries()
     )
     said = tuple(
-        RungAgreement(lower=low, upper=high, n=n, objective=objective, spearman=value)
+        RungCorrelation(lower=low, upper=high, n=n, objective=objective, spearman=value)
         for low, high, n, values in ((75, 150, 21, (0.61, 0.72)), (150, 300, 9, (0.88, None)))
         for objective, value in enumerate(values)
     )

@@ -149,9 +149,11 @@ def _latex_lines(summary: Summary) -> Iterator[str]:
     yield "\\end{tabular}"
 
 
-def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"
+def _latex_row(texts: Sequence[str]) -> str:
+    return " & ".join(texts) + r" \\"
 
+
+# An export written into a folder, beside what earlier ones left there.
 
 OPTION = "--figures"
 
@@ -189,6 +191,8 @@ def write_export(export: Export, folder: str | Path) -> Figures:
     earlier = tuple(name for name in belongs_to_export(there) if name not in written)
     return Figures(folder, figures, tuple(export.texts), export.left_out, earlier)
 
+
+# A caption for each figure, and the sentence on methods, worded from the verdicts.
 
 SHARED = "that share batches and held-out data"
 SOME_SHARED = "that share batches and held-out data unless batch size, context or data differ"
@@ -305,6 +309,6 @@ def _margin(metric: Metric, summary: Summary) -> str:
     return f"{metric.stated} of {summary.baseline}'s mean"
 
 
-def captions(title: str, named: Sequence[tuple[str, Plot]], methods_sentence: str) -> str:
-    head = f"# {for_markdown(title, ' ')}\n\n## Methods\n\n{for_markdown(methods_sentence)}\n\n## Captions\n\n"
+def captions(title: str, named: Sequence[tuple[str, Plot]], methods: str) -> str:
+    head = f"# {for_markdown(title, ' ')}\n\n## Methods\n\n{for_markdown(methods)}\n\n## Captions\n\n"
     return head + "".join(f"- `{name}`: {markdown_within(caption(plot))}\n" for name, plot in named)

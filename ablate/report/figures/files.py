@@ -107,7 +107,7 @@ FONT = "DejaVu Sans"
 DOTS = 300
 LINE = 0.16  # height of a line of a legend, in inches
 TITLES = ("title", "_left_title", "_right_title")  # the attributes that `Axes.get_title` reads
-LINES = 2
+LINES = 2  # lines that a title or an axis label may take
 SIGNS = "=./("  # characters after which a long name is wrapped; not the comma, which also occurs within numbers
 BESIDE = 0.45  # inches above and below a square panel
 SETTINGS: Mapping[RcKeyType, object] = {

@@ -18,7 +18,7 @@ from ablate.verdict.summary import Effect, Metric, Summary
 
 MOST_ANSWERS = 3
 
-ISOLATED = ("edit", "main")
+ISOLATED = ("edit", "main")  # kinds of comparison that concern one edit
 
 
 def opening(summary: Summary) -> Iterator[Part]:
@@ -158,7 +158,7 @@ def _margin(metric: Metric) -> str:
     return f"{stated} (±{metric.margin:.3g})" if relative else stated
 
 
-FACTORIAL = ("main", "interaction")
+FACTORIAL = ("main", "interaction")  # kinds of comparison that are not a difference of two variants
 
 
 def headline(record: PageRecord) -> list[str]:
@@ -213,8 +213,8 @@ def noise(summary: Summary) -> Iterator[str]:
 def leading(summary: Summary) -> list[tuple[Effect, ...]]:
     """The comparisons that the question is about: those that the design isolates, then whole variants.
 
-    If there are edits, only the variant with most of them is compared with the baseline under each set of terms. One
-    that is the same under several terms is included once.
+    If there are edits, only the variant with most of them is compared with the baseline under each set of terms. A
+    comparison that is the same under several terms is included once.
     """
     isolated = once(effects for kind in ("trend", "edit", *FACTORIAL) for effects in summary.comparisons(kind))
     stated = {(effects[0].before, effects[0].after) for effects in isolated if effects[0].before}

@@ -82,7 +82,7 @@ def _numbers(variant: Variant, course: MetricCurve) -> Iterator[tuple[str | int 
 
 
 def forms(record: PageRecord, metric: str) -> tuple[Form, ...]:
-    """The forms in which a metric of several parts is drawn: the judged ones, else the mean; one of the whole model."""
+    """Forms in which a metric is drawn: of several parts those judged, else the mean; of the whole model only one."""
     judged = {m.name for m in record.summary.metrics}
     peak = bool({f"peak_{metric}", PEAKS.get(metric, "")} & judged)
     by_part = any(course.metric == metric and course.of == "largest" for course in record.curves)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ablate.store.pages import DifferenceCurve
 
-TALL = 2.7
+TALL = 2.7  # height of a panel, in inches
 CONFIDENCE = 0.95  # confidence of the band, at each step separately
 BEYOND = 6.0  # reach of a drawn band, in multiples of the largest mean difference of the second half of training
 

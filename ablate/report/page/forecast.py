@@ -78,7 +78,7 @@ def has_layers_between(record: PageRecord) -> bool:
 
 
 def _variants(record: PageRecord) -> Iterator[tuple[str, str, Forecast]]:
-    """Without the A/A arm, which is the baseline's model."""
+    """Yield name, id and forecast of each variant, without the A/A arm, which is the baseline's model."""
     forecasts = dict(record.plan.forecasts)
     for variant in record.plan.variants:
         if variant.id in forecasts and not variant.setting.salt:

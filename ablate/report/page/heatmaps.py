@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FIRST = 6  # number of variants whose heat maps are shown at first; those of the others are folded
 BEFORE = ("embedding", "positions", "position", "entry_norm")  # parts of a model that stand before its layers
 ENCODER = "encoder "  # the start of the names of the layers of an encoder where a decoder follows
-OF_ENCODER = "encoder_norm"
+OF_ENCODER = "encoder_norm"  # the part behind an encoder's layers
 WIDE_RANGE = 20.0  # values that span more than this factor are shaded by their logarithm
 
 

@@ -19,10 +19,10 @@ from ablate.verdict.summary import SizeComparison
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-POINTS = 64
+POINTS = 64  # points of the line of a law
 UNBOUNDED = "; a bar that leaves the plot has no bound there"
 NUMBERS = "The table of sizes below has its numbers."
-HEIGHT = 2.8  # Inches
+HEIGHT = 2.8  # height of a plot, in inches
 ROOM = 1.1  # the factor between the farthest bound and the edge of a plot
 
 

@@ -163,7 +163,7 @@ def _pair(axes: Axes, record: PageRecord, factors: Factors, metric: Metric, pair
 
 
 def _mean(record: PageRecord, factors: Factors, metric: Metric, levels: dict[int, int]) -> float:
-    """On the log scale the geometric mean."""
+    """The mean over the runs with these levels; the geometric mean on the log scale."""
     means = [level.mean for level in panels.levels_at(record, factors, metric, levels)]
     if not means:
         return math.nan

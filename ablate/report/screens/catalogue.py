@@ -119,8 +119,7 @@ def metrics(of: Catalogue, *, as_json: bool = False) -> RenderableType:
     every = judgeable(of).values()
     if as_json:
         return _dump(asdict(each) for each in every)
-    rows = ((each.metric, each.definition + SIDES[each.better], each.source) for each in every)
-    return _grouped((_needed(each), row) for each, row in zip(every, rows, strict=True))
+    return _grouped((_needed(each), (each.metric, each.definition + SIDES[each.better], each.source)) for each in every)
 
 
 SIDES: Mapping[Better, str] = {"lower": "", "higher": "; higher is better", "none": "; neither side is better"}

@@ -139,7 +139,7 @@ def difference(of: Grammar, before: str, after: str, *, split: bool, as_json: bo
 
 
 def block(of: Grammar, name: str) -> Block:
-    """InputError with a suggestion if there is none."""
+    """Return a named block; InputError with a suggestion if there is none."""
     if name not in of.blocks:
         message = f"grammar {of.name} has no block {quote(name)}"
         raise unknown(message, name, of.blocks, "blocks", command=of.listing("blocks"))

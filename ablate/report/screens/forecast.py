@@ -54,7 +54,7 @@ def block_screen(
 ) -> ReportDocument:
     """The table of a block, layer by layer, beside the `sampled` models, with the `shortfalls` of its intervals.
 
-    Of a block that reads an encoder each stack has a table; figures are of the decoder, dangers of both.
+    Of a block that reads an encoder each stack has a table; the lines below them are of the decoder, dangers of both.
     """
     at = sizes_in_words(sizes)
     repetition = forecast.repetition if sizes.repetition is None else sizes.repetition

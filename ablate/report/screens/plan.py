@@ -98,13 +98,13 @@ def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid
         known_ones = f"{sum(trial in known for trial in trials)}" + (f", {lost} failed" if lost else "")
         rows.append((tuple(name), *([edits] if edited else []), *size, *initial, new, known_ones))
     names = ("variant", "edits applied") if edited else ("variant",)
-    columns = ("parameters", "FLOPs per\nsequence", *(HEADINGS if forecast else ()), "to run", "known")
+    after_name = ("parameters", "FLOPs per\nsequence", *(HEADINGS if forecast else ()), "to run", "known")
     return Grid(
         title="Variants",
         note="what is to be trained",
-        heading=(*names, *columns),
+        heading=(*names, *after_name),
         rows=tuple(rows),
-        numbers=tuple(range(len(names), len(names) + len(columns))),
+        numbers=tuple(range(len(names), len(names) + len(after_name))),
     )
 
 
@@ -121,7 +121,7 @@ def _beside_aliases(plan: Plan) -> list[str]:
 
 
 def _edits_of(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """In full, or, if many, as another variant's edits except some."""
+    """The edits of each variant by its id: in full, or, if many, as another variant's except some."""
     shown: dict[str, tuple[str, ...]] = {}
     full: list[Variant] = []
     for variant in sorted(plan.variants, key=lambda variant: len(variant.edits), reverse=True):
@@ -260,8 +260,7 @@ def _share(chance: float | None) -> str:
     return f"{100 * chance:.2g} %" if chance < 0.1 else f"{100 * chance:.0f} %"
 
 
-# The noise floor: what these seeds can detect
-
+# The noise floor: the smallest difference that these seeds can detect, and the seeds that a margin needs.
 
 PLANNED = (8, 12)  # seed counts for which the power of a factorial is reported, besides the plan's own
 

@@ -116,7 +116,7 @@ def _of_earlier_identity(space: str, trials: Sequence[TrialStatus]) -> Iterator[
 
 
 def _advice(trials: Sequence[TrialStatus], results: Path, *, why: str | None) -> Iterator[Text]:
-    """Also if all known trials have ended but the plan may still grow, for the reason `why`."""
+    """The command that resumes, also if all known trials ended but the plan may still grow, for the reason `why`."""
     states = {trial.state for trial in trials}
     if "running" not in states and (why or states & {"lost", *LOST, "dead", "paused", "waiting"}):
         yield Text(

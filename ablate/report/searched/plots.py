@@ -70,7 +70,7 @@ def _found_plot(record: SearchRecord, analysis: SearchAnalysis) -> Plot:
 
 
 def _progress_plot(record: SearchRecord, analysis: SearchAnalysis) -> Plot:
-    """With one objective the other plot shows as much."""
+    """The hypervolume over the search; with one objective the other plot shows as much."""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (entry.number, entry.name, value) for entry, value in zip(record.entries, analysis.curve, strict=False)
     )
@@ -130,7 +130,7 @@ def _plane(axes: Axes, record: SearchRecord, analysis: SearchAnalysis, x: int, y
 
 
 def _draw_front(axes: Axes, record: SearchRecord, analysis: SearchAnalysis, x: int, y: int) -> None:
-    """With two objectives also the line that bounds what the front dominates."""
+    """Draw the front; with two objectives also the line that bounds what it dominates."""
     blocks = sorted((record.entries[place] for place in analysis.front), key=lambda entry: entry.values[x])
     across, up = [entry.values[x] for entry in blocks], [entry.values[y] for entry in blocks]
     goals = record.objectives[x].goal, record.objectives[y].goal

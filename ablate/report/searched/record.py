@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ablate.execute.search.ranking import RungCorrelation
 from ablate.space.design import Goal
 from ablate.verdict.summary import Summary
 
@@ -46,20 +47,6 @@ class Entry:
     repeats: int
     versions: str = ""
     around: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RungAgreement:
-    """Spearman's rank correlation of objective number `objective` between the steps `lower` and `upper`.
-
-    Over the n blocks that reached both; None if it is not defined (fewer than three blocks, or all equal).
-    """
-
-    lower: int
-    upper: int
-    n: int
-    objective: int
-    spearman: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +91,7 @@ class SearchRecord:
     random_share: float
     wholly_random: float
     repaired: int
-    correlations: tuple[RungAgreement, ...]
+    correlations: tuple[RungCorrelation, ...]
     confirmed: Summary | None
     chosen: tuple[str, ...]
     confirm_seeds: tuple[int, ...]

@@ -96,7 +96,7 @@ def apart_in_words(apart: float, objective: SearchObjective) -> str:
     return ("+" if apart >= 0 else "-") + (words.significant(abs(apart)) if apart else "0")
 
 
-def remaining(record: SearchRecord) -> Grid:
+def remaining_table(record: SearchRecord) -> Grid:
     rows = []
     for pair in confirmed_differences(record):
         searched = "" if pair.searched is None else apart_in_words(pair.searched, pair.objective)
@@ -119,7 +119,7 @@ def remaining(record: SearchRecord) -> Grid:
     )
 
 
-def confirmation(record: SearchRecord, summary: Summary) -> GroupedTable:
+def confirmation_table(record: SearchRecord, summary: Summary) -> GroupedTable:
     effects = {(effect.after, effect.metric): effect for effect in summary.effects if effect.kind == "baseline"}
     before = {(pair.name, pair.objective.metric): pair for pair in confirmed_differences(record)}
     groups = []

@@ -93,7 +93,7 @@ def _confirmed(record: SearchRecord) -> Iterator[Part]:
         return
     seeds = ", ".join(map(str, record.confirm_seeds))
     yield Prose(f"At seeds {seeds}, on the verdict split of the text: the search has seen neither.", "note")
-    if (left := rows.remaining(record)).rows:
+    if (left := rows.remaining_table(record)).rows:
         yield TableOf(left)
     yield from map(TableOf, effect_tables.tables_of(summary))
     if notes := (*footnotes.peculiarities(summary), *footnotes.in_bits(summary), *summary.notes):
@@ -195,7 +195,7 @@ def _screen_parts(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Pa
         yield rows.front(record, analysis, blocks, tuple(_more(left_out)))
         yield from _screen_edits(record, analysis)
     if record.confirmed is not None:
-        yield rows.confirmation(record, record.confirmed)
+        yield rows.confirmation_table(record, record.confirmed)
         notes = (*footnotes.peculiarities(record.confirmed), *record.confirmed.notes)
         yield BulletList(notes, "beware")
     yield Section("Progress", (BulletList(tuple(history.counts(record, analysis))),))
@@ -273,7 +273,10 @@ def _of_confirmed(record: SearchRecord, summary: Summary) -> list[str]:
 
 
 def to_json(record: SearchRecord) -> str:
-    """Return every entry and number in full; what is not finite is null. Entries are named by their `number`."""
+    """Return every entry and number in full; what is not finite is null. Entries are named by their `number`.
+
+    `varied` and `around` are there only if the search varies values beside its grammar.
+    """
     analysis = analyse(record)
     numbers = [entry.number for entry in record.entries]
     best = confirmation.block_to_ask_about(record, analysis)
