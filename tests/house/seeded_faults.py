@@ -84,11 +84,21 @@ def found_by(fault: dict[str, str], tree: Path, where: Sequence[str], limit: flo
             return f"a hang of more than {limit} s"
         if code in (0, 5):  # all passed, or there were none
             return ""
-        if not (tests := FAILED.findall(output)):
+        tests = FAILED.findall(output)
+        if not tests or tests[0] in no_evidence:  # the latter where a file of tests cannot be read
             raise RuntimeError(f"pytest ended with {code}:\n{output[-3000:]}")
         if run(tree, ["-n", "0", tests[0]], limit)[0] == 0:
             return tests[0]
         no_evidence.append(tests[0])  # it fails without the fault as well
+
+
+def copy_of(root: Path, tree: Path) -> None:
+    """Copy what git has or would add, such as the kept rows of benches, which tests read."""
+    names = subprocess.check_output(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=root, text=True)
+    for name in filter(None, names.split("\0")):
+        if (root / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / name, tree / name)
 
 
 def main() -> None:
@@ -100,7 +110,7 @@ def main() -> None:
     numbered, count = [(n, fault) for n, fault in enumerate(listed(), 1) if n in (given.only or [n])], 0
     with tempfile.TemporaryDirectory(prefix="seeded-faults-") as folder:
         tree = Path(folder, "tree")
-        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv", "results", "__pycache__", ".*cache"))
+        copy_of(ROOT, tree)
         subprocess.run("git init --quiet && git add --all", shell=True, cwd=tree, check=True)  # some tests ask git
         where = [sys.executable, "-c", "import ablate; print(ablate.__file__)"]
         imported = Path(subprocess.check_output(where, cwd=folder, env={"PYTHONPATH": str(tree)}, text=True).strip())
