@@ -149,7 +149,7 @@ class Controller:
             parts = int(start.versions.get("parts", 1)) if start.resume else 1
             self._attempts[trial.id] = Attempt.going_on(parts)
         attempt = self._attempts[trial.id]
-        steps = trial.recipe.steps
+        steps = trial.work.recipe.steps
         self._watcher.started(trial.id, work.label, steps if work.until is None else min(work.until + 1, steps))
         return Task(
             trial=trial,
@@ -208,7 +208,7 @@ class Controller:
         from ablate.train.microbatches import most_parts  # imports torch, which a run that trains nothing never loads
 
         attempt = self._attempts[trial.id]
-        most = 1 if UNCUT in outcome.detail else most_parts(trial.recipe.batch, self._options.processes)
+        most = 1 if UNCUT in outcome.detail else most_parts(trial.work.recipe.batch, self._options.processes)
         then = after_lack(attempt, most=most, share=outcome.detail.get(SHARE, 1.0))
         if then is None:
             return replace(outcome, detail=outcome.detail | {LACKED: [*attempt.lacked, attempt.parts]})

@@ -179,7 +179,7 @@ def predict_memory(
 
     Temporaries of probes, fixed matrices, and a device's own needs are not included.
     """
-    architecture, dtype = trial.architecture, trial.recipe.dtype
+    architecture, dtype = trial.work.architecture, trial.work.recipe.dtype
     sizes = architecture.sizes
     costs = part_costs(architecture, catalogue)
     parameters = sum(cost.parameters for cost in costs.values())
@@ -196,22 +196,22 @@ def predict_memory(
     length = max(sizes.seq_len, sizes.source_len or 0)
     scores = _heads_with_scores(model, architecture, dtype, device_type) * length
     width, stored = (8, 8) if dtype == "float64" else (4, 3 if dtype in ("bfloat16", "float16") else 4)
-    tokens = math.ceil(trial.recipe.batch / ranks / parts) * length
+    tokens = math.ceil(trial.work.recipe.batch / ranks / parts) * length
     numbers = in_layers / sizes.d_model + blocks * sizes.d_model + 3 * scores
     activations = tokens * (stored * numbers + 3 * width * heads * sizes.vocab_size)
     weights = parameters * width
     state = _optimizer_state(trial, model, catalogue, width)
-    averaged = 0 if trial.recipe.average is None else weights
+    averaged = 0 if trial.work.recipe.average is None else weights
     training = weights + averaged + state + max(weights + activations, 2 * weights)
     if not any(isinstance(module, Profiled) for module in model.modules()):
         return math.ceil(training)
-    whole = trial.recipe.batch * length
+    whole = trial.work.recipe.batch * length
     passing = max(in_layers / len(each) / sizes.d_model, sizes.vocab_size)
     return math.ceil(max(training, weights + whole * width * passing))
 
 
 def _optimizer_state(trial: Trial, model: nn.Module, catalogue: Catalogue, width: int) -> int:
-    optimizer = build_optimizer(model, trial.recipe.optimizer, catalogue)
+    optimizer = build_optimizer(model, trial.work.recipe.optimizer, catalogue)
     trained: list[nn.Parameter] = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for parameter in trained:
         parameter.grad = torch.zeros_like(parameter)
@@ -272,9 +272,9 @@ _Like = tuple[Architecture, Choice, int, str, bool, int, int]
 
 
 def _like(trial: Trial, parts: int, ranks: int) -> _Like:
-    recipe = trial.recipe
+    recipe = trial.work.recipe
     averaged = recipe.average is not None
-    return (trial.architecture, recipe.optimizer, recipe.batch, recipe.dtype, averaged, parts, ranks)
+    return (trial.work.architecture, recipe.optimizer, recipe.batch, recipe.dtype, averaged, parts, ranks)
 
 
 # A ledger of the memory reserved for each trial on a GPU before it begins. Its process is limited to that (see

@@ -210,9 +210,9 @@ def kernel_orders(
     plan: Plan, catalogue: Catalogue, *, device_type: str | None = None
 ) -> Mapping[str, tuple[KernelOrder, ...]]:
     where, orders = device_type or device(), {}
-    for id, trial in {trial.variant: trial for trial in plan.trials}.items():
-        model = compile_model(trial.architecture, catalogue, device="meta")
-        needed = asked_of(model, inputs_of(trial.architecture, trial.recipe.batch), dtype=trial.recipe.dtype)
+    for id, work in {trial.variant: trial.work for trial in plan.trials}.items():
+        model = compile_model(work.architecture, catalogue, device="meta")
+        needed = asked_of(model, inputs_of(work.architecture, work.recipe.batch), dtype=work.recipe.dtype)
         sites = {(re.sub(r"^(layers|encoder|ahead)\.\d+\.", r"\1.*.", at), n): None for at, n in needed.items()}
         orders[id] = tuple(KernelOrder(at, order(n, where), choose(n, where).reason) for at, n in sites)
     return orders
@@ -338,7 +338,7 @@ def _measured(stepping: Sequence[_Stepping]) -> list[list[float]]:
 
 def _bare(trial: Trial) -> Trial:
     """The trial without an end, in batches of full size, with a training step and nothing else."""
-    recipe, measure = trial.recipe, trial.measure
+    recipe, measure = trial.work.recipe, trial.work.measure
     chosen = recipe.optimizer.settings
     slow = {name: RATE for name, value in chosen.items() if name.endswith("lr") and value is not None}
     optimizer = replace(recipe.optimizer, settings={**chosen, **slow})
@@ -346,4 +346,5 @@ def _bare(trial: Trial) -> Trial:
     evaluation = measure.evaluation.model_copy(update={"every": NEVER, "windows": 1})
     never = {"every": NEVER, "checkpoint_every": NEVER, "probes": (), "evaluation": evaluation}
     update = {"steps": NEVER, "optimizer": optimizer, "schedule": schedule, "batch_ramp": None}
-    return replace(trial, recipe=recipe.model_copy(update=update), measure=measure.model_copy(update=never))
+    recipe, measure = recipe.model_copy(update=update), measure.model_copy(update=never)
+    return replace(trial, work=replace(trial.work, recipe=recipe, measure=measure))

@@ -224,7 +224,7 @@ def _with_absolute_paths(task: Task) -> Task:
     """For a process with another working folder."""
     return replace(
         task,
-        trial=replace(task.trial, folder=str(Path(task.trial.folder).resolve())),
+        trial=replace(task.trial, work=replace(task.trial.work, folder=str(Path(task.trial.work.folder).resolve()))),
         folder=task.folder.resolve(),
         plugins=tuple(plugin.resolve() for plugin in task.plugins),
     )

@@ -46,7 +46,7 @@ def rehearse(plan: Plan, space: Space, trials: Iterable[Trial], plugins: tuple[P
     without an inverse, or a zero weight that is to be divided by its norm, is not in the declarations, and would end a
     worker."""
     problems, catalogue = Problems(), declarations(plugins)
-    for variant, architecture in {trial.variant: trial.architecture for trial in trials}.items():
+    for variant, architecture in {trial.variant: trial.work.architecture for trial in trials}.items():
         name = plan.variant(variant).name
         try:
             build_layers(architecture, catalogue)
@@ -93,8 +93,8 @@ def starting_alike(
     for variant in plan.variants:
         if variant.id in earliest and variant.setting.salt == 0:
             trial = earliest[variant.id]
-            recipe = digest(effective_recipe(trial.recipe, trial.architecture, catalogue))
-            sets.setdefault((recipe, trial.corpus, trial.seed, variant.parameters), []).append(trial)
+            recipe = digest(effective_recipe(trial.work.recipe, trial.work.architecture, catalogue))
+            sets.setdefault((recipe, trial.work.corpus, trial.seed, variant.parameters), []).append(trial)
     candidates = [trials for trials in sets.values() if len(trials) > 1 and any(t.variant in waiting for t in trials)]
     name = {variant.id: variant.name for variant in plan.variants}
     lines: list[str] = []
@@ -127,7 +127,7 @@ def starting_alike(
 
 def numbers_of(trial: Trial) -> float:
     """The approximate number of values in a pass over the examples: parameters, and activations of every layer."""
-    sizes = trial.architecture.sizes
+    sizes = trial.work.architecture.sizes
     length = max(sizes.seq_len, sizes.source_len or 0)
     pairs, streams = sizes.n_heads * length, 20 * sizes.d_model
     each = sizes.n_layers * (pairs + streams + 12 * sizes.d_model**2 / (EXAMPLES * length)) + 3 * sizes.vocab_size
@@ -156,24 +156,24 @@ def start_of(trial: Trial, catalogue: Catalogue, cache: Path, texts: dict[str, T
     def wide(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.double() if tensor.is_floating_point() else tensor
 
-    if trial.corpus not in texts:
-        texts[trial.corpus] = prepare(trial.data, Path(trial.folder), cache, catalogue)
-    spec, settings = chosen_objective(trial.recipe, catalogue)
-    sizes = trial.architecture.sizes
-    drawn = drawing_of(texts[trial.corpus], spec, settings, sizes, trial.recipe, trial.seed).at(0)
+    if trial.work.corpus not in texts:
+        texts[trial.work.corpus] = prepare(trial.work.data, Path(trial.work.folder), cache, catalogue)
+    spec, settings = chosen_objective(trial.work.recipe, catalogue)
+    sizes = trial.work.architecture.sizes
+    drawn = drawing_of(texts[trial.work.corpus], spec, settings, sizes, trial.work.recipe, trial.seed).at(0)
     objective = objective_of(trial, catalogue)
     batch = first_batch(objective, first_of(Batch(*drawn), EXAMPLES), trial.seed).each(wide)
     with seeded(stream_seed(trial.seed, trial.salt, "before training")):
-        model = compile_model(trial.architecture, catalogue, seed=trial.seed, dtype=torch.float64)
+        model = compile_model(trial.work.architecture, catalogue, seed=trial.seed, dtype=torch.float64)
         profile(model, batch.inputs)
         with torch.no_grad():
             outputs = first(forward(model.eval(), batch.inputs, "float64"))
-        optimizer = build_optimizer(model.train(), trial.recipe.optimizer, catalogue)
-        set_rates(optimizer, rate_schedule(trial.recipe, catalogue)(0) or 1.0)
+        optimizer = build_optimizer(model.train(), trial.work.recipe.optimizer, catalogue)
+        set_rates(optimizer, rate_schedule(trial.work.recipe, catalogue)(0) or 1.0)
         before = [parameter.detach().clone() for parameter in model.parameters()]
         Passes(model, "float64", WHOLE, objective).backward(WHOLE.of(batch, torch.device("cpu"), objective))
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in model.parameters()]
-        clip_gradients(model, trial.recipe.clip, gradient_norm(model))
+        clip_gradients(model, trial.work.recipe.clip, gradient_norm(model))
         optimizer.step()
         changes = [after.detach() - then for after, then in zip(model.parameters(), before, strict=True)]
     rows = ([value for each in of for value in _sums(each)] for of in zip(before, gradients, changes, strict=True))

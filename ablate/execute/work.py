@@ -67,28 +67,28 @@ def compute(
     would differ, and the trial is trained from its beginning. `cache` holds the token streams. RefusedError if the
     corpus is not the one that was planned.
     """
-    pin_threads(trial.threads)
+    pin_threads(trial.work.threads)
     catalogue = declarations(plugins)
     streams = _streams(trial, cache, catalogue)
-    if streams.fingerprint != trial.corpus:
+    if streams.fingerprint != trial.work.corpus:
         raise RefusedError(
-            f"the corpus changed since the trial was planned: {trial.corpus[:16]} then, "
+            f"the corpus changed since the trial was planned: {trial.work.corpus[:16]} then, "
             f"{streams.fingerprint[:16]} now\n"
             "  = plan again by running the same command, or restore the texts"
         )
-    sizes = trial.architecture.sizes
+    sizes = trial.work.architecture.sizes
     model = compile_model(
-        trial.architecture,
+        trial.work.architecture,
         catalogue,
         seed=trial.seed,
         salt=trial.salt,
-        dtype=parameter_type(trial.recipe.dtype),
+        dtype=parameter_type(trial.work.recipe.dtype),
         device=device(),
     )
     objective = objective_of(trial, catalogue)
-    spec, settings = chosen_objective(trial.recipe, catalogue)
-    drawing = drawing_of(streams, spec, settings, sizes, trial.recipe, trial.seed)
-    batches = ObjectiveBatches(drawing, objective, trial.seed, partial(batch_at, trial.recipe))
+    spec, settings = chosen_objective(trial.work.recipe, catalogue)
+    drawing = drawing_of(streams, spec, settings, sizes, trial.work.recipe, trial.seed)
+    batches = ObjectiveBatches(drawing, objective, trial.seed, partial(batch_at, trial.work.recipe))
     attending = choose_kernels(model, trial, first_batch(objective, drawing.at(0), trial.seed).inputs, cut)
     if made_with is not None and made_with != attending.operators:
         resume = None
@@ -129,12 +129,12 @@ _prepared: dict[str, TokenStreams] = {}
 
 
 def _streams(trial: Trial, cache: Path, catalogue: Catalogue) -> TokenStreams:
-    if trial.corpus not in _prepared:
-        streams = prepare(trial.data, Path(trial.folder), cache, catalogue)
+    if trial.work.corpus not in _prepared:
+        streams = prepare(trial.work.data, Path(trial.work.folder), cache, catalogue)
         _prepared.clear()
         _prepared[streams.fingerprint] = streams
         return streams
-    return _prepared[trial.corpus]
+    return _prepared[trial.work.corpus]
 
 
 # The examples of a trial, as its objective reads them: windows of a text, pairs, or records.
@@ -154,7 +154,7 @@ def drawing_of(
 
 def drawn_examples(streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, trial: Trial) -> Examples:
     """The examples for the evaluations of a trial; RefusedError as in `drawing_of`."""
-    sizes, number = trial.architecture.sizes, trial.measure.evaluation.windows
+    sizes, number = trial.work.architecture.sizes, trial.work.measure.evaluation.windows
     if streams.layout is not None:
         records = streams.records(trial.split)
         return evaluation_records(records, _standard(streams), number, seed=trial.seed, split=trial.split)
@@ -200,11 +200,11 @@ def choose_kernels(model: nn.Module, trial: Trial, inputs: Tensors, cut: BatchSh
     device = device_of(model)
     few = changed(inputs, lambda tensor: tensor[:FEW_SEQUENCES].to(device))
     with running_ahead(model):
-        by_address = sites(model, lambda: forward(model, few, trial.recipe.dtype))
+        by_address = sites(model, lambda: forward(model, few, trial.work.recipe.dtype))
     mine = {address: THIS_PROCESS.choose(site) for address, site in by_address.items()}
     chosen = agreed_backends(mine, by_address, cut.ranks)
     uses: dict[KernelUse, int] = {}
-    rows = -(-trial.recipe.batch // cut.ranks.size // cut.parts)
+    rows = -(-trial.work.recipe.batch // cut.ranks.size // cut.parts)
     for address, choice in chosen.items():
         site = by_address[address]
         site.core.kernel = choice.name

@@ -103,7 +103,7 @@ class _ClaimedTrial:
     that is carried out: it starts over if its checkpoint was made with other versions."""
 
     def __init__(self, task: Task, claim: Claim):
-        dtype = task.trial.recipe.dtype
+        dtype = task.trial.work.recipe.dtype
         computed, memory = device_and_kernels(dtype), [gpu.memory for gpu in gpus()]
         self._versions = machines.record(task.folder, dtype, computed, memory) | {
             name: str(n) for name, n in _cut(task).items()

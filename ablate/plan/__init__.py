@@ -9,7 +9,7 @@
     comparisons.py  which comparisons are paired by seed, which can be judged, and which a claim is about
     notes.py        warnings about choices that are rarely intended, tolerated constraints, and unpaired addresses
     size.py         parameters and FLOPs of a model in closed form; whether each value that it reads stands earlier
-    identity.py     the identity of a trial, the hash of what decides its numbers; which treatments are equal
+    identity.py     the work of a trial, and what of it decides its numbers; which treatments are equal
     versions.py     the versions of what a trial uses, which its identity holds
     syntax_hash.py  the hash of what a user's own file computes
     plan.py         Setting, Trial, Forecast, Variant, Comparison, Plan, Known: a plan as frozen data

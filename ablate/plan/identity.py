@@ -1,4 +1,4 @@
-"""Identity: which trials have the same numbers, and which variants of a plan are the same treatment.
+"""Identity: the work of trials, what of it decides their numbers, and which variants are the same treatment.
 
 A trial's identity is the hash of everything that decides its numbers, and of nothing else: layers in normal form with
 arithmetic evaluated, recipe, measures, fingerprint of the corpus, seed, threads, and the versions of the code that the
@@ -9,6 +9,7 @@ is not used, or a better name in the code, retrains nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 from ablate.block.architecture import CLASSIFIERS, Architecture, encoder_block
@@ -17,54 +18,84 @@ from ablate.block.expression import Block, Gain, Node, Sequence, walk
 from ablate.block.normal_form import Canonical, canonical, digest, effective, effective_component, normalise, resolve
 from ablate.block.sizes import Sizes
 from ablate.extension.declaration import PACKAGE
-from ablate.plan.plan import Trial
 from ablate.plan.versions import ALWAYS, model_versions, probe_versions, recipe_versions, shared_versions
+from ablate.space.data import Data
+from ablate.space.judge import Measure
 from ablate.space.recipe import PARAMETER_KINDS, EndRate, OptimizerSpec, ParameterKind, Recipe, Schedule
 from ablate.space.schedule import ramp_of, share_of_peak
 
 ID_DIGITS = 16
-NOT_IDENTITY = ("id", "conditions", "variant", "data", "folder", "architecture", "measure")
-"""Fields of a trial that are mere names, or enter by their content: the text by the corpus's fingerprint."""
-NOT_CONDITIONS = (*NOT_IDENTITY, "seed", "salt")
-"""Fields that may differ between trials whose metrics are assumed to have the same noise."""
-
-
 SCHEME = 2
 """The version of the identity scheme; 1 hashed source text. Trials of earlier schemes stay, and are not reused."""
 
 
-def trial_id(trial: Trial, computed: str, trained_by: str) -> str:
-    """Return the identity of a trial, 16 hex digits, from the hashes of its model and of its training."""
-    fields = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in NOT_IDENTITY}
-    whole = {**fields, "measure": _measured(trial), "computed": computed, "trained_by": trained_by, "scheme": SCHEME}
-    return digest(whole, ID_DIGITS)
+# The work of a trial: what of it decides the numbers, and what of it trials of other blocks share.
+
+BY_CONTENT = ("data", "folder", "architecture", "measure")
+"""Fields that are mere names, or enter a hash by their content: the text by the corpus's fingerprint."""
 
 
-def trained_by(trial: Trial, catalogue: Catalogue) -> str:
-    """Hash the versions of what trains and measures a trial: its optimiser, schedule and probes."""
-    return digest([recipe_versions(trial.recipe, catalogue), probe_versions(trial.measure, catalogue)], 64)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelTraining:
+    """A model, the text that it is trained on, how it is trained, and what is measured.
 
-
-def conditions_of(trial: Trial, trained_by: str) -> str:
-    """Hash the conditions a trial is trained and measured under, 16 hex digits: all but its block, seed and salt.
-
-    These are recipe, corpus, measure, threads, split, the model around the blocks, its sizes, and the versions of what
-    any such trial uses. The effect of the initialisation alone on a metric is assumed equal where these are equal.
+    `corpus` is the fingerprint of the token streams, and `folder` the start of relative corpus paths (not hashed).
+    `threads` is pinned on CPU.
     """
-    fields = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in NOT_CONDITIONS}
-    versions = [shared_versions(ALWAYS), trained_by]
-    whole = {**fields, "measure": _measured(trial), "around": around(trial.architecture), "versions": versions}
-    return digest(whole, ID_DIGITS)
+
+    architecture: Architecture
+    data: Data
+    corpus: str
+    folder: str
+    recipe: Recipe
+    measure: Measure
+    threads: int
+
+    @property
+    def steps(self) -> int:
+        return self.recipe.steps
+
+    def identity(self, catalogue: Catalogue) -> dict[str, Canonical]:
+        """Everything that decides the numbers of a trial, but for its seed, salt and split."""
+        return {
+            **self._fields(),
+            "measure": measured(self.measure),
+            "computed": computed(self.architecture, catalogue),
+            "trained_by": trained_by(self.recipe, self.measure, catalogue),
+        }
+
+    def conditions(self, catalogue: Catalogue) -> dict[str, Canonical]:
+        """The conditions that a trial is trained and measured under: all but its block, seed, salt and split.
+
+        These are recipe, corpus, measure, threads, the model around the blocks, its sizes, and the versions of what any
+        such trial uses.
+        """
+        versions = canonical([shared_versions(ALWAYS), trained_by(self.recipe, self.measure, catalogue)])
+        return {**self.terms(), "threads": self.threads, "measure": measured(self.measure), "versions": versions}
+
+    def terms(self) -> dict[str, Canonical]:
+        """How a model is trained, apart from its block, and on which text.
+
+        As the conditions, without measures, threads and code versions: another of these does not make a new question.
+        """
+        fields = self._fields()
+        del fields["threads"]
+        return {**fields, "around": around(self.architecture)}
+
+    def _fields(self) -> dict[str, Canonical]:
+        names = (name for name in self.__dataclass_fields__ if name not in BY_CONTENT)
+        return {name: canonical(getattr(self, name)) for name in names}
 
 
-def training_of(trial: Trial) -> str:
-    """Hash how a trial is trained, apart from its block, and on which text, 16 hex digits.
+def trained_by(recipe: Recipe, measure: Measure, catalogue: Catalogue) -> str:
+    """Hash the versions of what trains and measures a model: its optimiser, schedule and probes."""
+    return digest([recipe_versions(recipe, catalogue), probe_versions(measure, catalogue)], 64)
 
-    As `conditions_of`, without measures, threads and code versions: another of these does not make a new question.
-    """
-    left_out = (*NOT_CONDITIONS, "threads")
-    fields = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in left_out}
-    return digest({**fields, "around": around(trial.architecture)}, ID_DIGITS)
+
+def measured(measure: Measure) -> Canonical:
+    left_out = {"checkpoint_every", *additions_at_default(measure)}
+    described = measure.model_dump(mode="python", exclude=left_out)
+    return canonical({**described, "probes": sorted(described["probes"])})
 
 
 def around(architecture: Architecture) -> dict[str, Canonical]:
@@ -74,12 +105,6 @@ def around(architecture: Architecture) -> dict[str, Canonical]:
     # Which layers share is told by the layers themselves, as two ways of saying it may come to the same.
     shared = {} if architecture.share is None else {"sources": canonical(architecture.sources())}
     return {**fields, **shared, **{name: canonical(number) for name, number in architecture.numbers().items()}}
-
-
-def _measured(trial: Trial) -> Canonical:
-    left_out = {"checkpoint_every", *additions_at_default(trial.measure)}
-    measured = trial.measure.model_dump(mode="python", exclude=left_out)
-    return canonical({**measured, "probes": sorted(measured["probes"])})
 
 
 def computed(architecture: Architecture, catalogue: Catalogue) -> str:

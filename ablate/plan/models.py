@@ -17,16 +17,8 @@ from ablate.block.normal_form import Canonical, digest, fingerprint, normalise
 from ablate.block.sizes import Cost
 from ablate.errors import InputError
 from ablate.output.words import ordinal
-from ablate.plan.identity import (
-    computed,
-    conditions_of,
-    effective_model,
-    effective_recipe,
-    model_identity,
-    trained_by,
-    trial_id,
-)
-from ablate.plan.plan import PLAIN, HeldOut, Setting, Trial, Variant
+from ablate.plan.identity import ModelTraining, effective_model, effective_recipe, model_identity
+from ablate.plan.plan import PLAIN, HeldOut, Setting, Trial, Variant, conditions_of, trial_id
 from ablate.plan.size import cost
 from ablate.source.located import Mapping, Scalar
 from ablate.source.problems import Problems
@@ -322,29 +314,24 @@ class Models:
     def trials(self, variants: Iterable[Variant], seeds: Sequence[int], split: HeldOut = "verdict") -> Iterator[Trial]:
         """Yield trials seed by seed, so that an interrupted run has complete pairs; evaluated on `split`."""
         space, catalogue = self.space, self.space.grammar.catalogue
-        unseeded: list[tuple[Trial, str, str]] = []
+        unseeded: list[tuple[Trial, dict[str, Canonical]]] = []
         for variant in {variant.id: variant for variant in variants}.values():
-            trial = Trial(
-                id="",
-                variant=variant.id,
+            work = ModelTraining(
                 architecture=self.architecture(variant.block, variant.setting),
                 data=self.at(variant.setting.changes).data,
                 corpus=self.text(variant.setting.changes).fingerprint,
                 folder=str(space.folder),
                 recipe=self.recipe(variant.setting),
                 measure=space.measure,
-                seed=0,
-                salt=variant.setting.salt,
                 threads=space.threads,
-                split=split,
             )
-            training = trained_by(trial, catalogue)
-            trial = dataclasses.replace(trial, conditions=conditions_of(trial, training))
-            unseeded.append((trial, computed(trial.architecture, catalogue), training))
+            trial = Trial(id="", variant=variant.id, work=work, seed=0, salt=variant.setting.salt, split=split)
+            trial = dataclasses.replace(trial, conditions=conditions_of(trial, work.conditions(catalogue)))
+            unseeded.append((trial, work.identity(catalogue)))
         for seed in seeds:
-            for trial, model, training in unseeded:
+            for trial, identity in unseeded:
                 seeded = dataclasses.replace(trial, seed=seed)
-                yield dataclasses.replace(seeded, id=trial_id(seeded, model, training))
+                yield dataclasses.replace(seeded, id=trial_id(seeded, identity))
 
 
 def _expected(vocab_size: int) -> float:

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Literal, TypeAlias
 
-from ablate.block.architecture import Architecture
 from ablate.block.expression import Block
+from ablate.block.normal_form import Canonical, digest
 from ablate.block.sizes import Cost
+from ablate.plan.identity import ID_DIGITS, SCHEME, ModelTraining
 from ablate.source.problems import shorten
-from ablate.space.data import Data
 from ablate.space.fair import Plain
-from ablate.space.judge import Measure
-from ablate.space.recipe import Recipe
 from ablate.space.variants import Changes
 from ablate.space.vary import LawKind
 
@@ -57,27 +55,38 @@ class Trial:
 
     `id` is the hash of what decides its numbers, `conditions` that of what it shares with trials of other blocks and
     seeds (`plan/identity.py`). `seed` decides batches, evaluation windows and initialisation, `salt` the initialisation
-    alone. `threads` is pinned on CPU. `corpus` is the fingerprint of the token streams, and `folder` the start of
-    relative corpus paths (not hashed). `split` is `tuning` where its numbers are used for a choice, else `verdict`.
+    alone. `split` is `tuning` where its numbers are used for a choice, else `verdict`.
     """
 
     id: str
     variant: str
-    architecture: Architecture
-    data: Data
-    corpus: str
-    folder: str
-    recipe: Recipe
-    measure: Measure
+    work: ModelTraining
     seed: int
     salt: int
-    threads: int
     split: HeldOut = "verdict"
     conditions: str = ""
 
     def __repr__(self) -> str:
         salt = f", salt {self.salt}" if self.salt else ""
-        return f"<Trial {self.id}: seed {self.seed}{salt}, {self.recipe.steps} steps, {self.architecture.block!r}>"
+        return f"<Trial {self.id}: seed {self.seed}{salt}, {self.work.steps} steps, {self.work.architecture.block!r}>"
+
+
+def trial_id(trial: Trial, work: Mapping[str, Canonical]) -> str:
+    """Return the identity of a trial, 16 hex digits; `work` is that of its work."""
+    return digest({**work, "seed": trial.seed, "salt": trial.salt, "split": trial.split, "scheme": SCHEME}, ID_DIGITS)
+
+
+def conditions_of(trial: Trial, work: Mapping[str, Canonical]) -> str:
+    """Return a hash of the conditions of a trial, 16 hex digits; `work` are those of its work.
+
+    The effect of the initialisation alone on a metric is assumed equal where these are equal.
+    """
+    return digest({**work, "split": trial.split}, ID_DIGITS)
+
+
+def training_of(trial: Trial) -> str:
+    """Return a hash of how a trial is trained, apart from its block, and on which text, 16 hex digits."""
+    return digest({**trial.work.terms(), "split": trial.split}, ID_DIGITS)
 
 
 # Forecast: what a variant's model will do before a single step, in numbers, or the reason for none.

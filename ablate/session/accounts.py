@@ -15,8 +15,7 @@ from typing import TypeAlias
 
 from ablate.block.normal_form import digest
 from ablate.output.words import spoken
-from ablate.plan.identity import training_of
-from ablate.plan.plan import Factors, Plan
+from ablate.plan.plan import Factors, Plan, training_of
 from ablate.space.judge import Judge
 from ablate.statistics.multiple_testing import SHARE_LEFT, spent
 from ablate.store import records as kept
@@ -219,7 +218,7 @@ def judged_design(design: Plan | JudgedDesign) -> JudgedDesign:
     parts: dict[int, JsonObject] = {}
     trials = [trial for trial in plan.trials if trial.split == "verdict" and trial.salt == 0]
     first = {trial.variant: trial for trial in reversed(trials)}
-    evaluation = plan.trials[0].measure.evaluation if plan.trials else None
+    evaluation = plan.trials[0].work.measure.evaluation if plan.trials else None
     return JudgedDesign(
         baseline=plan.baseline,
         comparisons=plan.comparisons,

@@ -109,7 +109,8 @@ class Planned:
     def epochs(self) -> tuple[Epochs, ...]:
         """The passes over the text, of each kind of trial, in ascending order."""
         space, corpus = self.space, self.corpus
-        kinds = [(trial.recipe, trial.architecture.sizes) for trial in self.plan.trials if trial.data == space.data]
+        works = [trial.work for trial in self.plan.trials]
+        kinds = [(work.recipe, work.architecture.sizes) for work in works if work.data == space.data]
         reads = (
             Epochs(windows=sequences_of(recipe), seq_len=1, held=corpus.examples("train"), noun=corpus.noun)
             if corpus.records is not None or space.reads == PAIRS
@@ -121,7 +122,7 @@ class Planned:
     @property
     def texts(self) -> tuple[Data, ...]:
         """The texts of trials: that of the space first, then those of its treatments."""
-        return tuple(dict.fromkeys([self.space.data, *(trial.data for trial in self.plan.trials)]))
+        return tuple(dict.fromkeys([self.space.data, *(trial.work.data for trial in self.plan.trials)]))
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -297,7 +298,7 @@ def mixed_versions(plan: Plan, now: Snapshot, known: Container[str] | None = Non
     sets: list[tuple[Mapping[str, str], str]] = []
     for trial in {trial.id: trial for trial in plan.trials}.values():
         if known is not None and trial.id not in known:
-            dtype = trial.recipe.dtype
+            dtype = trial.work.recipe.dtype
             if dtype not in here:
                 installed_here = {name: version for name, version in installed().items() if name != CPU}
                 machine = machines.remembered(now.folder, dtype)

@@ -384,10 +384,10 @@ def retrained(
 def _trained_again(now: Snapshot, trial: Trial, plugins: tuple[Path, ...], folder: Path) -> tuple[Answer, str]:
     label, before = f"{trial.id} (seed {trial.seed})", now.endings[trial.id]
     try:
-        streams = prepare(trial.data, Path(trial.folder), cache_of(folder), declarations(plugins))
+        streams = prepare(trial.work.data, Path(trial.work.folder), cache_of(folder), declarations(plugins))
     except AblateError as error:
         return "told", f"{label}: its text is not here ({str(error).splitlines()[0]})"
-    if streams.fingerprint != trial.corpus:
+    if streams.fingerprint != trial.work.corpus:
         return "told", f"{label}: the text here is another one than it was trained on"
     after = train_again(trial, folder, before, plugins)
     if (after.digest, after.kind, after.step) == (before.digest, before.kind, before.step):

@@ -268,7 +268,7 @@ class Documents:
 def trial_document(trial: Trial, parts: dict[int, JsonObject] | None = None) -> JsonObject:
     """Everything that a trial's numbers depend on; `parts` has what trials share, by identity, made once."""
     made = {} if parts is None else parts
-    for part in (trial.architecture, trial.data, trial.recipe, trial.measure):
+    for part in (trial.work.architecture, trial.work.data, trial.work.recipe, trial.work.measure):
         if id(part) not in made:
             made[id(part)] = _trial_part(part)
     return {
@@ -276,15 +276,15 @@ def trial_document(trial: Trial, parts: dict[int, JsonObject] | None = None) -> 
         "variant": trial.variant,
         "seed": trial.seed,
         "salt": trial.salt,
-        "threads": trial.threads,
-        "corpus": trial.corpus,
+        "threads": trial.work.threads,
+        "corpus": trial.work.corpus,
         "conditions": trial.conditions,
         "identity": SCHEME,
         "split": trial.split,
-        "architecture": made[id(trial.architecture)],
-        "data": made[id(trial.data)],
-        "recipe": made[id(trial.recipe)],
-        "measure": made[id(trial.measure)],
+        "architecture": made[id(trial.work.architecture)],
+        "data": made[id(trial.work.data)],
+        "recipe": made[id(trial.work.recipe)],
+        "measure": made[id(trial.work.measure)],
     }
 
 

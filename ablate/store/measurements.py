@@ -54,8 +54,8 @@ def finals(folder: Path, trial_ids: Collection[str]) -> Finals:
 
 def trial_seconds(folder: Path, like: Trial) -> float | None:
     """Return the median seconds of finished trials with the steps and sizes of `like`; None if there are none."""
-    sizes = like.architecture.sizes
-    given = {"steps": like.recipe.steps, "batch": like.recipe.batch}
+    sizes = like.work.architecture.sizes
+    given = {"steps": like.work.recipe.steps, "batch": like.work.recipe.batch}
     given |= {"seq_len": sizes.seq_len, "d_model": sizes.d_model, "n_layers": sizes.n_layers}
     if not files.has_results(folder):
         return None

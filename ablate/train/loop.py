@@ -91,17 +91,17 @@ def train(
     `should_stop` is called; if a rank is lost, the others raise RankLost. RefusedError if there are more ranks than
     sequences in a batch.
     """
-    if cut.ranks.size > (smallest := smallest_batch(trial.recipe)):
-        larger = "recipe.batch" if trial.recipe.batch_ramp is None else "recipe.batch_ramp.from"
+    if cut.ranks.size > (smallest := smallest_batch(trial.work.recipe)):
+        larger = "recipe.batch" if trial.work.recipe.batch_ramp is None else "recipe.batch_ramp.from"
         raise RefusedError(
             f"a batch of {smallest} sequences cannot be divided among {cut.ranks.size} ranks\n"
             f"  = use fewer processes per trial, or a larger {larger}"
         )
     streams = TrainingStreams(dropout_seed(trial.seed))
     known = catalogue or declarations()
-    optimizer = build_optimizer(model, trial.recipe.optimizer, known)
-    schedule, probes = rate_schedule(trial.recipe, known), select(trial.measure.probes, known)
-    average, scaling, progress = average_of(model, trial.recipe), loss_scaling(trial.recipe), TrialProgress()
+    optimizer = build_optimizer(model, trial.work.recipe.optimizer, known)
+    schedule, probes = rate_schedule(trial.work.recipe, known), select(trial.work.measure.probes, known)
+    average, scaling, progress = average_of(model, trial.work.recipe), loss_scaling(trial.work.recipe), TrialProgress()
     if resume is not None:
         progress = load_state(resume, trial.id, model, optimizer, streams, average, scaling)
     held = () if average is None else average.held.values()
@@ -145,7 +145,7 @@ class _Loop:
         should_stop: Callable[[], bool],
     ) -> Iterator[Training]:
         """Run the remaining steps, up to the outcome."""
-        recipe, measure, progress = self.trial.recipe, self.trial.measure, self.progress
+        recipe, measure, progress = self.trial.work.recipe, self.trial.work.measure, self.progress
         of_step = tuple(probe for probe in self.probes if probe.spec.in_steps)
         of_text = tuple(probe for probe in self.probes if not probe.spec.in_steps)
         passes = Passes(self.model, recipe.dtype, self.cut, self.objective)
@@ -165,7 +165,7 @@ class _Loop:
             batch = Batch(*batches.at(step))
             with self.streams.during(f"step {step}"):
                 numbers, rates, readings = self._step(step, batch, passes, of_step if measured else ())
-            clock.stop(batch.examples * self.trial.architecture.sizes.seq_len)
+            clock.stop(batch.examples * self.trial.work.architecture.sizes.seq_len)
             numbers |= self._smoothed(step, numbers["train_loss"])
 
             rows = list(rows_of(step, numbers, rates, readings)) if measured else []
@@ -186,7 +186,7 @@ class _Loop:
         self, step: int, batch: Batch, passes: Passes, probes: tuple[Probe, ...]
     ) -> tuple[dict[str, float], dict[str, float], list[Reading]]:
         """Make one update; return loss and gradient norm before it, its rates, and what probes and parts read."""
-        model, recipe, ranks = self.model, self.trial.recipe, self.cut.ranks
+        model, recipe, ranks = self.model, self.trial.work.recipe, self.cut.ranks
         parts = self.cut.of(batch, device_of(model), self.objective)
         ranks.draw_apart(self.trial.seed, step)
         rates = set_rates(self.optimizer, self.schedule(step))
@@ -226,14 +226,14 @@ class _Loop:
 
     def _smoothed(self, step: int, loss: float) -> dict[str, float]:
         """Return the moving average of the training loss up to a step, where it is measured."""
-        decay = self.trial.measure.train_loss_ema
+        decay = self.trial.work.measure.train_loss_ema
         if decay is None:
             return {}
         self.progress.smoothed = decay * self.progress.smoothed + (1 - decay) * loss
         return {SMOOTHED: self.progress.smoothed / (1 - decay ** (step + 1))}
 
     def _streams(self, part: Microbatch) -> dict[str, Tensor]:
-        return streams(self.model, lambda: forward(self.model, part.inputs, self.trial.recipe.dtype))
+        return streams(self.model, lambda: forward(self.model, part.inputs, self.trial.work.recipe.dtype))
 
     def _evaluated(self, examples: Examples, step: int, probes: tuple[Probe, ...]) -> list[Row | Timing]:
         due = self._due(probes, step)
@@ -247,7 +247,7 @@ class _Loop:
 
     def _of_average(self, examples: Examples, average: WeightAverage) -> list[Row]:
         """Evaluate the averaged weights at the end, under names that say so."""
-        step = self.trial.recipe.steps
+        step = self.trial.work.recipe.steps
         with average.in_place(), self.streams.during(f"evaluation of averaged weights at step {step}"):
             events = list(evaluate(self.model, examples, step, self.trial, self.cut, self.objective))
         rows = [replace(row, metric=of_averaged_weights(row.metric)) for row in events if isinstance(row, Row)]
@@ -256,7 +256,7 @@ class _Loop:
 
     def _due(self, probes: tuple[Probe, ...], step: int) -> tuple[Probe, ...]:
         """Return the probes that read at the evaluation after `step` updates: those of matrices only a few times."""
-        if snapshot_due(step, self.trial.recipe.steps, self.trial.measure.evaluation.every):
+        if snapshot_due(step, self.trial.work.recipe.steps, self.trial.work.measure.evaluation.every):
             return probes
         return tuple(probe for probe in probes if not probe.of_matrices)
 

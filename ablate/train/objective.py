@@ -29,7 +29,7 @@ from ablate.train.objectives.declare import Given, Objective, Settings
 
 
 def objective_of(trial: Trial, catalogue: Catalogue) -> Objective:
-    return objective_for(trial.recipe, trial.architecture.sizes, catalogue)
+    return objective_for(trial.work.recipe, trial.work.architecture.sizes, catalogue)
 
 
 def objective_for(recipe: Recipe, sizes: Sizes, catalogue: Catalogue) -> Objective:
@@ -81,7 +81,7 @@ def _made(objective: Objective, drawn: Batch, seed: int, step: int) -> Batch:
 def examples_of(drawn: Examples, objective: Objective, trial: Trial, catalogue: Catalogue) -> Examples:
     """The examples of one seed and split are the same for every variant and step."""
     made = objective.batch(drawn.batch, Uniform(f"objective evaluation/{trial.seed}/{trial.split}"))
-    of_text = BITS in catalogue.of_kind(ObjectiveSpec)[trial.recipe.objective.name].measures
+    of_text = BITS in catalogue.of_kind(ObjectiveSpec)[trial.work.recipe.objective.name].measures
     return Examples(*made, bytes=drawn.bytes if of_text else None)
 
 
@@ -112,7 +112,7 @@ def evaluate(
         Gao et al. 2020, arXiv:2101.00027, Section 3.1
     """
     started = time.perf_counter()
-    device, recipe, whole = device_of(model), trial.recipe, examples.batch
+    device, recipe, whole = device_of(model), trial.work.recipe, examples.batch
     totals = dict.fromkeys(objective.measured, 0.0)
     read: list[list[Reading]] = []
     weights: list[float] = []

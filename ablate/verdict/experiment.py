@@ -169,7 +169,7 @@ def experiment_of(plan: Plan) -> Experiment:
                 f"variant {trial.variant} has two trials of seed {trial.seed}: they cannot be paired by seed"
             )
         trials[trial.variant][trial.seed] = trial.id
-        recipes[trial.variant] = trial.recipe
+        recipes[trial.variant] = trial.work.recipe
     return Experiment(
         space=plan.space,
         question=plan.question,

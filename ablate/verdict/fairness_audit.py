@@ -156,12 +156,12 @@ class _Quantities:
     def _trained(self, variant: Variant, like: Trial) -> Iterator[tuple[str, Value]]:
         setting = variant.setting
         own = next((t for t in self.plan.trials if t.variant == variant.id), None) if setting.changes else None
-        sizes, recipe = (own or like).architecture.sizes, (own or like).recipe
+        sizes, recipe = (own or like).work.architecture.sizes, (own or like).work.recipe
         steps = None if setting.open else setting.steps or recipe.steps
         pace = self.seconds.get(variant.id)
         yield "layers", setting.layers or sizes.n_layers
         yield "width", setting.width or sizes.d_model
-        trained = [trial.architecture.block for trial in self._verdict(variant)]
+        trained = [trial.work.architecture.block for trial in self._verdict(variant)]
         yield "hidden width of MLPs", _hidden(next(iter(trained), variant.block), setting.width or sizes.d_model)
         yield "steps", UNKNOWN if steps is None else steps
         yield "tokens", UNKNOWN if steps is None else sequences_of(recipe, steps) * sizes.seq_len
@@ -182,7 +182,7 @@ class _Quantities:
             elif not trained:
                 yield field.spoken, UNKNOWN
             elif field.path:
-                yield field.spoken, value_in(trained[0].recipe, field)
+                yield field.spoken, value_in(trained[0].work.recipe, field)
             else:
                 yield field.spoken, text_of(own[field.name]) if field.name in own else AS_IN_SPACE
         yield "tuning trials", len(self._tuning(variant))
@@ -196,7 +196,7 @@ class _Quantities:
     def has(self, variant: Variant, field: TunedField) -> bool:
         if field.path:
             own = next((trial for trial in self.plan.trials if trial.variant == variant.id), None)
-            return own is None or has_field(own.recipe, field)
+            return own is None or has_field(own.work.recipe, field)
         tuning = self._tuning(variant)
         tried = (setting for id, setting in self.plan.tried if id in tuning)
         return any(name == field.name for each in (variant.setting.tuned, *tried) for name, _ in each)

@@ -49,7 +49,7 @@ def built(width: int, layers: int, device: str, *, fused: bool) -> tuple[nn.Modu
     """A Pre-LN model and its optimiser, with the rate that the recipe of `op_vs_preln` has."""
     space = ablate.load_space("op_vs_preln", settings=[f"model.width={width}", f"model.layers={layers}"])
     trial = ablate.check(space).trials[0]
-    model = compile_model(trial.architecture, space.grammar.catalogue, seed=0, salt=0, device=device)
+    model = compile_model(trial.work.architecture, space.grammar.catalogue, seed=0, salt=0, device=device)
     adamw.FUSED = fused
     return model, build_optimizer(model, space.recipe.optimizer, space.grammar.catalogue)
 

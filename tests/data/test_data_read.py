@@ -95,7 +95,7 @@ def test_what_a_plan_says_is_read_is_what_is_drawn(tmp_path, objective, noun):
     space = ablate.load_space(write_world(tmp_path), settings=settings, plugins=PLUGINS)
     plan, catalogue = ablate.plan_space(space, results=tmp_path / "r"), space.grammar.catalogue
     streams, recipe = prepare(space.data, space.folder, cache_of(tmp_path / "r"), catalogue), space.recipe
-    sizes = plan.plan.trials[0].architecture.sizes
+    sizes = plan.plan.trials[0].work.architecture.sizes
     drawing = drawing_of(streams, *chosen_objective(recipe, catalogue), sizes, recipe, seed=0)
     batches = [first(drawing.at(step).inputs) for step in range(20)]
     ends = np.count_nonzero(streams.train == sizes.separator)

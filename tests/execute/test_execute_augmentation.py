@@ -29,9 +29,9 @@ def mixed(folder, kind="mlp", objective="classification", steps=12, alpha="0.4",
 def drawn(space, folder):
     """A batch and the examples of an evaluation of the first trial of a space."""
     trial = ablate.plan_space(space, results=folder / "results").plan.trials[0]
-    streams = prepare(trial.data, folder, cache_of(folder / "results"))
-    spec, settings = chosen_objective(trial.recipe, declarations())
-    drawing = drawing_of(streams, spec, settings, trial.architecture.sizes, trial.recipe, trial.seed)
+    streams = prepare(trial.work.data, folder, cache_of(folder / "results"))
+    spec, settings = chosen_objective(trial.work.recipe, declarations())
+    drawing = drawing_of(streams, spec, settings, trial.work.architecture.sizes, trial.work.recipe, trial.seed)
     return trial, drawing.at(3), drawn_examples(streams, spec, settings, trial)
 
 

@@ -1,9 +1,8 @@
 """Trials whose batch grows: the sequences of each step, on how many tokens they are trained, and that they resume."""
 
-from dataclasses import replace
-
 import pytest
 import torch
+from altered_trials import altered
 from rich.console import Console
 from tiny_spaces import rows_of, write_world
 
@@ -51,12 +50,12 @@ def test_each_step_has_the_first_of_the_sequences_that_a_whole_batch_would_have(
     given = []
 
     def watched(model, trial, batches, evaluation, **how):
-        given.append([batches.at(step) for step in range(trial.recipe.steps)])
+        given.append([batches.at(step) for step in range(trial.work.recipe.steps)])
         yield Outcome("interrupted", 0)
 
     monkeypatch.setattr(work, "train", watched)
     computed(trial, tmp_path / "cache")
-    computed(replace(trial, recipe=trial.recipe.model_copy(update={"batch_ramp": None})), tmp_path / "cache")
+    computed(altered(trial, recipe=trial.work.recipe.model_copy(update={"batch_ramp": None})), tmp_path / "cache")
     grown, whole = given
     assert [len(batch.inputs) for batch in grown] == SIZES and {len(batch.inputs) for batch in whole} == {8}
     for size, ours, all_of_it in zip(SIZES, grown, whole, strict=True):
@@ -75,8 +74,8 @@ def test_a_resumed_trial_has_the_same_bits(trial, tmp_path, stop_at):
 
 def test_microbatches_make_the_same_update(trial, tmp_path):
     """Though the first batches have fewer sequences than there are parts."""
-    recipe = trial.recipe.model_copy(update={"dtype": "float64"})
-    exact = replace(trial, recipe=recipe, measure=trial.measure.model_copy(update={"probes": (), "every": 1}))
+    recipe = trial.work.recipe.model_copy(update={"dtype": "float64"})
+    exact = altered(trial, recipe=recipe, measure=trial.work.measure.model_copy(update={"probes": (), "every": 1}))
     whole, parted = (
         {(row.step, row.metric): row.value for row in numbers(computed(exact, tmp_path / "cache", cut=cut))}
         for cut in (BatchShares(), BatchShares(parts=3))
@@ -106,7 +105,7 @@ def test_sql_counts_as_the_recipe_does(world, tmp_path, until):
     text = world.read_text(encoding="utf-8").replace("until: 8", f"until: {until}")
     world.write_text(text.replace("seeds: 1", "seeds: 1\nthreads: 1"), encoding="utf-8")
     done = ablate.run(ablate.load_space(world), results=tmp_path / "results", **QUIET)
-    (recipe,) = {trial.recipe for trial in done.plan.trials}
+    (recipe,) = {trial.work.recipe for trial in done.plan.trials}
     growing = {"0.55": 7, "5": 5, "12": 12, "100%": 12}[until]
     wanted = sum(2 + 6 * step // growing for step in range(growing)) + (12 - growing) * 8
     assert list(query(tmp_path / "results", "SELECT DISTINCT sequences FROM trained").rows) == [(wanted,)]

@@ -67,9 +67,9 @@ def test_bits_per_byte_are_all_nats_over_the_bytes_that_the_targets_stand_for(pl
     by_trial = {}
     for trial in [one for one in planned.plan.trials if one.variant == planned.plan.baseline]:
         windows = windows_of(trial, tmp_path, monkeypatch)
-        streams = prepare(trial.data, planned.space.path.parent, tmp_path / "cache")
+        streams = prepare(trial.work.data, planned.space.path.parent, tmp_path / "cache")
         assert windows.bytes == bytes_of(windows.targets.tolist(), streams.tokenizer)
-        model = compile_model(trial.architecture, declarations(()), seed=trial.seed, dtype=torch.float64)
+        model = compile_model(trial.work.architecture, declarations(()), seed=trial.seed, dtype=torch.float64)
         rows = [
             row
             for row in evaluate(model, windows, 0, trial, BatchShares(), next_token(), select(()))
@@ -91,7 +91,7 @@ def test_bits_per_byte_are_all_nats_over_the_bytes_that_the_targets_stand_for(pl
 def test_windows_without_text_behind_them_have_no_bits_per_byte(planned, tmp_path, monkeypatch):
     trial = planned.plan.trials[0]
     windows = windows_of(trial, tmp_path, monkeypatch)._replace(bytes=None)
-    model = compile_model(trial.architecture, declarations(()), seed=trial.seed, dtype=torch.float64)
+    model = compile_model(trial.work.architecture, declarations(()), seed=trial.seed, dtype=torch.float64)
     rows = {
         row.metric for row in evaluate(model, windows, 0, trial, BatchShares(), next_token()) if isinstance(row, Row)
     }

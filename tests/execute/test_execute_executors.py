@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from altered_trials import altered
 from listed import Listed
 from rich.console import Console
 from tiny_spaces import rows_of, write_world
@@ -86,14 +87,13 @@ def test_a_bug_is_an_outcome_with_its_trace(space, tmp_path):
 
 def test_what_no_trial_can_help_stops_the_run(space, tmp_path):
     """The texts change under a run: no trial is to blame, none has an outcome, and the run says what is wrong."""
-    import dataclasses
 
     from ablate.errors import RefusedError
     from ablate.execute.controller import Controller, Work
     from ablate.execute.executor import ExecutorOptions
     from ablate.store.results import Results
 
-    trials = [dataclasses.replace(task.trial, corpus="0" * 64) for task in tasks_of(space, tmp_path)]
+    trials = [altered(task.trial, corpus="0" * 64) for task in tasks_of(space, tmp_path)]
     with Results(tmp_path) as results:
         source = Listed(Work(trial=trial, label="a trial") for trial in trials)
         controller = Controller(

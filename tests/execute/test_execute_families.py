@@ -33,7 +33,7 @@ def frequencies(space, results):
     trial = ablate.plan_space(space, results=results).plan.trials[0]
     catalogue = space.grammar.catalogue
     streams = prepare(space.data, space.folder, cache_of(results), catalogue)
-    drawn = drawn_examples(streams, *chosen_objective(trial.recipe, catalogue), trial)
+    drawn = drawn_examples(streams, *chosen_objective(trial.work.recipe, catalogue), trial)
     targets = first(examples_of(drawn, objective_of(trial, catalogue), trial, catalogue).targets)
     counts = np.bincount(targets[targets != NO_TARGET].numpy())
     shares = counts[counts > 0] / counts.sum()

@@ -3,10 +3,10 @@
 import math
 import textwrap
 import weakref
-from dataclasses import replace
 
 import pytest
 import torch
+from altered_trials import altered
 from tiny_spaces import write_world
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
@@ -80,13 +80,13 @@ def trial_of(folder, block, *settings):
 
 def measured(trial, parts=1):
     """The bytes at the peak of the second step of training on the CPU: weights, optimizer's state and all."""
-    dtype = trial.recipe.dtype
+    dtype = trial.work.recipe.dtype
     with Living() as living:
         model = compile_model(
-            trial.architecture, declarations(), seed=0, salt=0, dtype=parameter_type(dtype), device="cpu"
+            trial.work.architecture, declarations(), seed=0, salt=0, dtype=parameter_type(dtype), device="cpu"
         )
-        optimizer = build_optimizer(model, trial.recipe.optimizer, declarations())
-        tokens = torch.zeros(trial.recipe.batch // parts, trial.architecture.sizes.seq_len, dtype=torch.int64)
+        optimizer = build_optimizer(model, trial.work.recipe.optimizer, declarations())
+        tokens = torch.zeros(trial.work.recipe.batch // parts, trial.work.architecture.sizes.seq_len, dtype=torch.int64)
         for _ in range(2):
             living.peak = 0
             loss = cross_entropy(forward(model, tokens, dtype), tokens)
@@ -187,7 +187,7 @@ def test_of_an_optimiser_that_reads_numbers_two_moments_are_assumed(tmp_path):
     plugin.write_text(textwrap.dedent(reads))
     like_adam = trial_of(tmp_path / "adamw", "pre_ln")
     chosen = Choice("reads", {"lr": 1e-3, "embedding_lr": None, "weight_decay": 0.0, "decays": []})
-    trial = replace(like_adam, recipe=like_adam.recipe.model_copy(update={"optimizer": chosen}))
+    trial = altered(like_adam, recipe=like_adam.work.recipe.model_copy(update={"optimizer": chosen}))
     assert predict_memory(trial, declarations((plugin,))) == pytest.approx(
         predict_memory(like_adam, declarations()), rel=1e-4
     )
@@ -210,10 +210,10 @@ def test_a_pass_over_the_whole_first_batch_is_no_less_for_parts(tmp_path):
     assert cut == predict_memory(admin, declarations(), parts=512, ranks=2, device_type="cpu")
     with Living() as living:
         model = compile_model(
-            admin.architecture, declarations(), seed=0, salt=0, dtype=parameter_type("float32"), device="cpu"
+            admin.work.architecture, declarations(), seed=0, salt=0, dtype=parameter_type("float32"), device="cpu"
         )
         living.peak = 0
-        profile(model, torch.zeros(512, admin.architecture.sizes.seq_len, dtype=torch.int64))
+        profile(model, torch.zeros(512, admin.work.architecture.sizes.seq_len, dtype=torch.int64))
     assert 0.7 < cut / living.peak < TOO_MUCH
     assert predict_memory(other, declarations(), parts=512, device_type="cpu") < 0.3 * living.peak
 
@@ -240,7 +240,9 @@ def test_the_average_of_the_weights_is_one_copy_of_them(tmp_path):
     plain = trial_of(tmp_path / "plain", "pre_ln")
     averaged = trial_of(tmp_path / "averaged", "pre_ln", "recipe.average={ema: 0.9}")
     needed = [predict_memory(trial, declarations(), device_type="cpu") for trial in (plain, averaged)]
-    parameters = sum(p.numel() for p in compile_model(plain.architecture, declarations(), device="meta").parameters())
+    parameters = sum(
+        p.numel() for p in compile_model(plain.work.architecture, declarations(), device="meta").parameters()
+    )
     assert needed[1] - needed[0] == 4 * parameters
     forecast = MemoryForecast(declarations())
     forecast.learn(plain, 1, 1, Outcome("finished", 12, {"peak_memory": 10**9}))

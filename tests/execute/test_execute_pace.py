@@ -60,11 +60,11 @@ def test_steps_are_taken_in_turn_and_clocked_without_the_first(tmp_path, monkeyp
     clock, order = [0.0], []
 
     def steps(trial, **how):
-        assert trial.measure.probes == ()
+        assert trial.work.measure.probes == ()
         for step in itertools.count(1):
             yield Row(step, "train_loss", "", 1.0)
-            order.append(trial.architecture.sizes.n_layers)
-            clock[0] += trial.architecture.sizes.n_layers + (50 if step <= pacing.WARM_UP else 0)
+            order.append(trial.work.architecture.sizes.n_layers)
+            clock[0] += trial.work.architecture.sizes.n_layers + (50 if step <= pacing.WARM_UP else 0)
             yield Step(step)
 
     monkeypatch.setattr("ablate.execute.work.compute", steps)
@@ -92,7 +92,7 @@ def test_it_is_measured_once_and_decides_steps(tmp_path, quick):
     assert not plan.open
     by_name = {models.space.judge.against: models.as_written(models.space.blocks["pre_ln"])}
     before, after = paces[by_name["pre_ln"]], paces[models.as_written(models.space.blocks["sas_p"])]
-    steps = {t.recipe.steps for t in plan.trials} - {12}
+    steps = {t.work.recipe.steps for t in plan.trials} - {12}
     assert steps == {max(1, round(12 * before / after))} - {12}
     assert set(step_times_of(plan, models, paces).values()) == {before, after}
 
@@ -170,7 +170,7 @@ def test_what_takes_no_step_has_the_steps_of_the_baseline_and_is_told(tmp_path, 
     assert len(set(paces.values())) == 1
     assert list(paces_in(results)[0].unmeasured.values()) == ["eval_loss is nan"]
     plan = planned(models, paces)
-    assert {t.recipe.steps for t in plan.trials} == {12}
+    assert {t.work.recipe.steps for t in plan.trials} == {12}
 
 
 def test_a_baseline_that_takes_no_step_is_refused(tmp_path, monkeypatch):

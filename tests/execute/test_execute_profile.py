@@ -44,7 +44,9 @@ def trials(tmp_path_factory):
     text = path.read_text().replace("{path: {from: pre_ln, to: op}}", "{compare: [pre_ln, admin]}")
     path.write_text(text.replace("{attention.position: rope}", "{attention.entropy: sigma_reparam, mlp.up: spectral}"))
     plan = ablate.plan_space(ablate.load_space(path, settings=AS_RELEASED), results=folder / "results").plan
-    return {"admin" if "admin" in str(trial.architecture.block) else "pre_ln": trial for trial in plan.trials}, folder
+    return {
+        "admin" if "admin" in str(trial.work.architecture.block) else "pre_ln": trial for trial in plan.trials
+    }, folder
 
 
 def run(trial, folder, *, resume=None, stop_after=None):

@@ -26,7 +26,7 @@ def test_a_space_with_a_saved_tokenizer_trains(tmp_path, lossless):
     settings = ["data.tokenizer={file: tokenizer.json}", "seeds=2"]
     planned = ablate.plan_space(ablate.load_space(world, settings=settings), results=tmp_path / "r")
     trial = planned.plan.trials[0]
-    assert trial.architecture.sizes.vocab_size == 257 and trial.architecture.sizes.separator == 256
+    assert trial.work.architecture.sizes.vocab_size == 257 and trial.work.architecture.sizes.separator == 256
     events = [
         e for message in worker.messages(Task(trial=trial, folder=tmp_path), lambda: False) for e in message.events
     ]

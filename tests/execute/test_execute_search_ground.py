@@ -426,8 +426,10 @@ class Fixed:
 
 def first_rows(trial: Trial) -> dict[str, float]:
     before = torch.get_num_threads()
-    pin_threads(trial.threads)
-    model = compile_model(trial.architecture, CATALOGUE, seed=trial.seed, dtype=parameter_type(trial.recipe.dtype))
+    pin_threads(trial.work.threads)
+    model = compile_model(
+        trial.work.architecture, CATALOGUE, seed=trial.seed, dtype=parameter_type(trial.work.recipe.dtype)
+    )
     events = train(model, trial, Fixed(), Examples(*batch(), bytes=None), should_stop=lambda: False)
     rows = (event for event in events if isinstance(event, Row) and event.step == 0)
     found = {row.metric: row.value for row in takewhile(lambda row: row.metric != "learning_rate", rows)}

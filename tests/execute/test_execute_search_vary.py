@@ -280,7 +280,7 @@ def test_a_proposal_is_named_by_its_edits_and_values(tmp_path: Path) -> None:
     assert "0.01 → 0.0123 at recipe.optimizer.adamw.lr" in joined.comparison.detail
     assert joined.comparison.unpaired == ("recipe.batch",)
     (trial,) = models.trials([joined.variant], [0], "tuning")
-    assert trial.recipe.batch == 8 and trial.recipe.optimizer.settings["lr"] == 0.0123
+    assert trial.work.recipe.batch == 8 and trial.work.recipe.optimizer.settings["lr"] == 0.0123
     assert any(note.startswith(f"varied beside them: {RATE}: 0.0001 to 0.1, 691 numbers") for note in plan.notes)
     assert any("equally many tokens: recipe.batch is varied" in note for note in plan.notes)
 

@@ -51,11 +51,11 @@ def test_trials_have_the_values_of_their_proposals(calm) -> None:
     layers, rates = set(), set()
     for variant in plan.variants:
         changes, trial = dict(variant.setting.changes), trials[variant.id]
-        assert trial.architecture.sizes.n_layers == changes.get("model.layers", 2)
-        assert trial.recipe.batch == changes.get("recipe.batch", 4)
-        assert trial.recipe.optimizer.settings["lr"] == changes.get(RATE, 1e-3)
-        layers.add(trial.architecture.sizes.n_layers)
-        rates.add(trial.recipe.optimizer.settings["lr"])
+        assert trial.work.architecture.sizes.n_layers == changes.get("model.layers", 2)
+        assert trial.work.recipe.batch == changes.get("recipe.batch", 4)
+        assert trial.work.recipe.optimizer.settings["lr"] == changes.get(RATE, 1e-3)
+        layers.add(trial.work.architecture.sizes.n_layers)
+        rates.add(trial.work.recipe.optimizer.settings["lr"])
     assert len(layers) > 1 and len(rates) == len(plan.variants)
 
 
@@ -67,7 +67,7 @@ def test_the_best_is_confirmed_with_its_values(calm) -> None:
     confirming = [trial for trial in done.plan.trials if trial.variant == variant.id and trial.split == "verdict"]
     assert {trial.seed for trial in confirming} == {1, 2}
     rate = dict(variant.setting.changes)[RATE]
-    assert {trial.recipe.optimizer.settings["lr"] for trial in confirming} == {rate}
+    assert {trial.work.recipe.optimizer.settings["lr"] for trial in confirming} == {rate}
 
 
 @pytest.mark.full

@@ -71,11 +71,14 @@ def space_of(folder, objective="sequence_to_sequence", steps=8, context=12, utte
 def test_a_batch_has_frames_and_what_is_said_in_them(tmp_path, context):
     planned = ablate.plan_space(space_of(tmp_path, context=context), results=tmp_path / "results")
     trial = planned.plan.trials[0]
-    sizes = trial.architecture.sizes
-    assert (sizes.vocab_size, sizes.start, sizes.padding) == (27, 25, 26) and trial.architecture.input_shape == (96, 20)
-    streams = prepare(trial.data, tmp_path, cache_of(tmp_path / "results"))
-    spec, settings = chosen_objective(trial.recipe, declarations())
-    drawing = drawing_of(streams, spec, settings, sizes, trial.recipe, trial.seed)
+    sizes = trial.work.architecture.sizes
+    assert (sizes.vocab_size, sizes.start, sizes.padding) == (27, 25, 26) and trial.work.architecture.input_shape == (
+        96,
+        20,
+    )
+    streams = prepare(trial.work.data, tmp_path, cache_of(tmp_path / "results"))
+    spec, settings = chosen_objective(trial.work.recipe, declarations())
+    drawing = drawing_of(streams, spec, settings, sizes, trial.work.recipe, trial.seed)
     (frames, given), targets = ObjectiveBatches(drawing, objective_of(trial, declarations()), trial.seed).at(2)
     (drawn, lengths), said = drawing.at(2)
     assert torch.equal(frames, drawn) and frames.shape == (16, 96, 20) and given.shape == targets.shape == (16, context)

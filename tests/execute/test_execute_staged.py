@@ -199,9 +199,9 @@ def test_tuning_comes_first_and_chooses(tmp_path):
     assert len(verdict) == 8 and len(done.plan.trials) == 16
     losses = dict(query(tmp_path / "r", "SELECT trial_id, value FROM summaries WHERE name = 'eval_loss'").rows)
     for variant in done.plan.variants:
-        tuned = {t.recipe.optimizer.settings["lr"]: losses[t.id] for t in before.to_run if t.variant == variant.id}
+        tuned = {t.work.recipe.optimizer.settings["lr"]: losses[t.id] for t in before.to_run if t.variant == variant.id}
         best = min(tuned, key=lambda lr: tuned[lr])
-        chosen = {t.recipe.optimizer.settings["lr"] for t in verdict if t.variant == variant.id}
+        chosen = {t.work.recipe.optimizer.settings["lr"] for t in verdict if t.variant == variant.id}
         assert chosen == {best} and len(tuned) == 2
     assert plan_space(space, results=tmp_path / "r").plan == done.plan
     rows = query(tmp_path / "r", "SELECT variant, seed FROM pairs ORDER BY ALL").rows
@@ -231,7 +231,7 @@ def test_a_field_of_the_recipe_and_one_of_the_block_are_tuned_together(tmp_path)
         assert variant.setting.tuned == tried[min(tried)]
         chosen = [t for t in done.plan.trials if t.variant == variant.id and t.split == "verdict"]
         warmup = dict(variant.setting.tuned)["recipe.schedule.warmup"]
-        assert {t.recipe.schedule.warmup for t in chosen} == {warmup} and len(chosen) == 2
+        assert {t.work.recipe.schedule.warmup for t in chosen} == {warmup} and len(chosen) == 2
     rows = query(tmp_path / "r", "SELECT variant_id, setting ->> '$.tuned' FROM variants").rows
     stored = {id: tuple(map(tuple, json.loads(told))) for id, told in rows}
     assert stored == {variant.id: variant.setting.tuned for variant in done.plan.variants}
@@ -254,7 +254,7 @@ def test_paces_are_measured_before_anything_is_trained(tmp_path):
     assert not done.plan.open and len(done.plan.trials) == 8
     after = plan_space(space, results=tmp_path / "r")
     assert after.plan == done.plan and not after.awaits_step_times and after.stage.known.paces
-    steps = {t.variant: t.recipe.steps for t in done.plan.trials}
+    steps = {t.variant: t.work.recipe.steps for t in done.plan.trials}
     assert steps[done.plan.baseline] == 12
 
 

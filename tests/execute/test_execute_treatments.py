@@ -79,7 +79,7 @@ def test_every_text_is_made_ready_before_trials_begin(tmp_path):
     path = world(tmp_path, ADDRESSES["data"], "{compare: [pre_ln, changed]}")
     planned = plan_space(ablate.load_space(path), results=tmp_path / "results")
     assert [data.tokenizer for data in planned.texts] == ["bytes", Bpe(bpe=300)]
-    assert {trial.data for trial in planned.plan.trials} == set(planned.texts)
+    assert {trial.work.data for trial in planned.plan.trials} == set(planned.texts)
 
 
 @pytest.mark.parametrize("verb", ["plan", "report", "verify"])

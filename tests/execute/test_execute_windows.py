@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from altered_trials import altered
 from tiny_spaces import write_world
 
 import ablate
@@ -52,8 +53,8 @@ def test_variants_of_a_seed_are_evaluated_on_the_same_windows_and_seeds_on_their
 def test_another_salt_rate_or_number_of_steps_leaves_the_windows(planned, windows_of):
     """As A/A arms, settings that are tuned and equal FLOPs have them."""
     trial = planned.plan.trials[0]
-    longer = trial.recipe.model_copy(update={"steps": 99})
-    for other in (replace(trial, salt=3), replace(trial, recipe=longer), replace(trial, id="another")):
+    longer = trial.work.recipe.model_copy(update={"steps": 99})
+    for other in (replace(trial, salt=3), altered(trial, recipe=longer), replace(trial, id="another")):
         assert torch.equal(windows_of(other), windows_of(trial))
     assert torch.equal(windows_of(trial, until=3, parts=2), windows_of(trial))
 

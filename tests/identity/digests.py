@@ -16,12 +16,13 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
+from altered_trials import altered
 from builders import node
 from component_contract import costs, hosts, settings
 from objective_worlds import OBJECTIVES, PLUGINS
@@ -99,7 +100,7 @@ class World:
         name = space.design.blocks[0]
         variant = models.variant([name], space.blocks[name], (), models.cost(space.blocks[name]))
         trial = next(models.trials([variant], [3]))
-        return trial if block is None else replace(trial, architecture=models.architecture(block))
+        return trial if block is None else altered(trial, architecture=models.architecture(block))
 
 
 def names() -> tuple[str, ...]:
@@ -163,9 +164,9 @@ def digest(trial: Trial, cache: Path) -> str:
 def numbers(trial: Trial, cache: Path) -> dict[str, float]:
     """In float64: of each metric the sum over its rows, weighed by step and place, and of parameters two sums."""
     sums: dict[str, list[float]] = {}
-    recipe = trial.recipe.model_copy(update={"dtype": "float64"})
+    recipe = trial.work.recipe.model_copy(update={"dtype": "float64"})
     for event in compute(
-        replace(trial, recipe=recipe), cache=cache, plugins=PLUGINS, resume=None, should_stop=lambda: False
+        altered(trial, recipe=recipe), cache=cache, plugins=PLUGINS, resume=None, should_stop=lambda: False
     ):
         if isinstance(event, Row) and math.isfinite(event.value):
             seen = sums.setdefault(event.metric, [])

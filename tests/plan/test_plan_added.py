@@ -84,10 +84,10 @@ def test_blocks_of_their_own_can_be_a_treatment(trials):
     design = "design={compare: [pre_ln, own]}"
     own = "variants={own: {block: pre_ln, set: {model.ahead: 1, recipe.loss.ahead: [0.5]}}}"
     found = trials(own, design)
-    assert {(t.architecture.ahead, t.recipe.loss.ahead) for t in found} == {(0, ()), (1, (0.5,))}
+    assert {(t.work.architecture.ahead, t.work.recipe.loss.ahead) for t in found} == {(0, ()), (1, (0.5,))}
     own = "variants={own: {block: pre_ln, set: {model.ahead: 1}}}"
     found = trials(own, design, "recipe.loss={ahead: [0.5]}")
-    assert {(t.architecture.ahead, t.recipe.loss.ahead) for t in found} == {(0, (0.5,)), (1, (0.5,))}
+    assert {(t.work.architecture.ahead, t.work.recipe.loss.ahead) for t in found} == {(0, (0.5,)), (1, (0.5,))}
 
 
 def test_they_can_be_treatments(trials):
@@ -96,4 +96,8 @@ def test_they_can_be_treatments(trials):
     capped, z = "{model.logit_softcap: 15}", "{recipe.loss.z: 1e-3}"
     variants = f"variants={{capped: {{block: pre_ln, set: {capped}}}, z: {{block: pre_ln, set: {z}}}}}"
     found = trials(variants, design)
-    assert {(t.architecture.logit_softcap, t.recipe.loss.z) for t in found} == {(None, 0.0), (15.0, 0.0), (None, 1e-3)}
+    assert {(t.work.architecture.logit_softcap, t.work.recipe.loss.z) for t in found} == {
+        (None, 0.0),
+        (15.0, 0.0),
+        (None, 1e-3),
+    }

@@ -57,10 +57,10 @@ def test_trials_are_every_variant_with_every_seed_pairs_first(tmp_path: Path) ->
     ids = [variant.id for variant in found.variants]
     assert [(trial.seed, trial.variant) for trial in found.trials] == [(seed, id) for seed in (7, 3) for id in ids]
     assert len({trial.id for trial in found.trials}) == 8
-    assert {trial.corpus for trial in found.trials} == {"corpus"}
+    assert {trial.work.corpus for trial in found.trials} == {"corpus"}
     for trial in found.trials:
-        assert trial.architecture.block == found.variant(trial.variant).block
-        assert trial.architecture.sizes.vocab_size == 256
+        assert trial.work.architecture.block == found.variant(trial.variant).block
+        assert trial.work.architecture.sizes.vocab_size == 256
     with pytest.raises(StopIteration):
         found.variant("none")
 

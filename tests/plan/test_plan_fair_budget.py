@@ -25,7 +25,7 @@ def world(tmp_path, fair, paces=None, **sections):
 
 def steps(plan):
     """By the name of the variant; nobody is trained in two ways."""
-    found = {(plan.variant(t.variant).name, t.recipe.steps) for t in plan.trials}
+    found = {(plan.variant(t.variant).name, t.work.recipe.steps) for t in plan.trials}
     assert len(found) == len({name for name, _ in found})
     return dict(found)
 
@@ -133,7 +133,7 @@ def test_half_of_the_paces_do_not_do(tmp_path, missing):
 
 def test_the_schedule_is_that_of_the_steps_it_has(tmp_path):
     _, _, plan = world(tmp_path, "{budget: flops}")
-    recipes = {t.recipe.steps: t.recipe for t in plan.trials}
+    recipes = {t.work.recipe.steps: t.work.recipe for t in plan.trials}
     (one, other) = recipes.values()
     assert one.model_copy(update={"steps": 0}) == other.model_copy(update={"steps": 0})
 

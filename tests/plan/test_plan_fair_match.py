@@ -132,7 +132,7 @@ def test_the_shipped_space_has_the_same_question_under_five_terms():
     by_depth = of["equal parameters by depth",]
     near = [Models(found, 256, "").cost(by_depth.block, Setting(layers=n)).parameters for n in (3, 4, 5, 6)]
     assert abs(by_depth.parameters - baseline.parameters) == min(abs(n - baseline.parameters) for n in near)
-    steps = {t.variant: t.recipe.steps for t in plan.trials}
+    steps = {t.variant: t.work.recipe.steps for t in plan.trials}
     flops = of["equal FLOPs",]
     assert abs(steps[flops.id] * flops.flops / (steps[baseline.id] * baseline.flops) - 1) < 0.01
     assert of["equal wall-clock",].setting.open
@@ -181,7 +181,7 @@ def test_a_matched_model_has_the_parameters_that_are_told(tmp_path):
     for by in ("width", "depth", "mlp"):
         plan = planned(*world(tmp_path, names=["sas_p"], fair=terms(by, "5%")))
         trial = next(t for t in plan.trials if t.variant == plan.variants[1].id)
-        assert size_report(trial.architecture, CATALOGUE).parameters == plan.variants[1].parameters
+        assert size_report(trial.work.architecture, CATALOGUE).parameters == plan.variants[1].parameters
 
 
 def test_by_mlp_every_mlp_is_widened_in_proportion_and_nothing_else(tmp_path):

@@ -27,7 +27,7 @@ def planned(found, **known):
 
 
 def setting(trial):
-    return trial.recipe.optimizer.settings["lr"], trial.recipe.optimizer.settings["weight_decay"]
+    return trial.work.recipe.optimizer.settings["lr"], trial.work.recipe.optimizer.settings["weight_decay"]
 
 
 def tuned(**values):
@@ -189,7 +189,7 @@ def test_each_of_the_terms_tunes_its_own_models(tmp_path):
     plan = planned(found)
     per = {v.name: sum(t.variant == v.id for t in plan.trials) for v in plan.variants}
     assert per == {"pre_ln": 2, "sas_p": 2, "sas_p, equal FLOPs": 2}
-    steps = {plan.variant(t.variant).name: t.recipe.steps for t in plan.trials}
+    steps = {plan.variant(t.variant).name: t.work.recipe.steps for t in plan.trials}
     assert steps["sas_p, equal FLOPs"] > steps["sas_p"] == steps["pre_ln"]
 
 
@@ -242,6 +242,6 @@ def test_a_setting_that_the_optimiser_does_not_have_is_told(tmp_path):
         settings = ["recipe.optimizer={sign: {lr: 1e-2}}", *settings]
         return planned(load_space(path, declarations((plugin,)), settings=settings))
 
-    assert {t.recipe.optimizer.settings["lr"] for t in plan().trials} == {1e-3, 1e-2}
+    assert {t.work.recipe.optimizer.settings["lr"] for t in plan().trials} == {1e-3, 1e-2}
     with pytest.raises(InputError, match=r"unknown key .weight_decay. in fair\.tune: sign has no such field"):
         plan("fair.tune.weight_decay=[0, 0.1]")

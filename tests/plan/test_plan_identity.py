@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from altered_trials import altered
 from builders import CATALOGUE
 from reading import ROOT, SPACES
 from space_fixtures import SECTIONS, space, text
@@ -20,8 +21,7 @@ from ablate.components.registry import declarations
 from ablate.extension.declaration import PACKAGE
 from ablate.plan import versions
 from ablate.plan.build import build_plan
-from ablate.plan.identity import computed, trained_by, trial_id
-from ablate.plan.plan import Trial
+from ablate.plan.plan import Trial, trial_id
 from ablate.plan.versions import ALWAYS, KERNELS, SHARED
 from ablate.space.load import load_space
 from ablate.space.space import Space
@@ -32,7 +32,7 @@ def ids(found: Space, *, vocab_size: int = 256, corpus: str = "corpus") -> list[
 
 
 def identity_of(trial: Trial, catalogue: Catalogue) -> str:
-    return trial_id(trial, computed(trial.architecture, catalogue), trained_by(trial, catalogue))
+    return trial_id(trial, trial.work.identity(catalogue))
 
 
 RENAMED = {
@@ -126,7 +126,7 @@ def test_corpus_vocabulary_and_salt_are_in_it(tmp_path: Path) -> None:
     assert identity_of(trial, CATALOGUE) == trial.id
     assert identity_of(dataclasses.replace(trial, salt=1), CATALOGUE) != trial.id
     for name, value in {"id": "x", "variant": "y", "folder": "/z"}.items():
-        assert identity_of(dataclasses.replace(trial, **{name: value}), CATALOGUE) == trial.id
+        assert identity_of(altered(trial, **{name: value}), CATALOGUE) == trial.id
 
 
 def test_more_seeds_and_other_designs_share_trials(tmp_path: Path) -> None:

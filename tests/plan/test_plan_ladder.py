@@ -36,7 +36,7 @@ def test_every_treatment_is_trained_at_every_size_from_the_least_compute_on(tmp_
     ladder = ladder_of(plan)
     assert [step.size for step in ladder.steps] == NAMES
     assert [variant.name for variant in plan.variants] == [f"{b} at {s}" for s in NAMES for b in ("pre_ln", "op")]
-    sizes = {trial.variant: (trial.architecture.sizes.d_model, trial.recipe.steps) for trial in plan.trials}
+    sizes = {trial.variant: (trial.work.architecture.sizes.d_model, trial.work.recipe.steps) for trial in plan.trials}
     steps = {dict(step.variants)[name]: step.size for step in ladder.steps for name in ("pre_ln", "op")}
     assert all(f"width={width} steps={count}" == steps[id] for id, (width, count) in sizes.items())
     assert plan.variant(plan.baseline).name == "pre_ln at width=48 steps=40"
@@ -73,7 +73,7 @@ def test_the_next_size_is_counted_and_not_trained(tmp_path):
     )
     ladder, last = ladder_of(plan), at_64.variant(at_64.baseline)
     assert ladder.next == "width=64 steps=80"
-    recipe = next(trial.recipe for trial in at_64.trials if trial.variant == last.id)
+    recipe = next(trial.work.recipe for trial in at_64.trials if trial.variant == last.id)
     assert dict(ladder.next_compute)["pre_ln"] == last.cost.training_flops * recipe.batch * recipe.steps
     assert len(plan.trials) == len(planned(tmp_path).trials)
 
@@ -99,7 +99,7 @@ def test_what_is_held_equal_is_so_at_each_size(tmp_path):
 
 
 def steps_of(plan, variant):
-    return next(trial.recipe.steps for trial in plan.trials if trial.variant == variant.id)
+    return next(trial.work.recipe.steps for trial in plan.trials if trial.variant == variant.id)
 
 
 def test_each_size_has_a_rate_of_its_own_or_it_is_said(tmp_path):
@@ -128,8 +128,8 @@ def test_compute_is_counted_of_all_sequences_and_steps(tmp_path):
     known = {variant.id: variant.compute for variant in experiment_of(plan).variants}
     for trial in plan.trials:
         variant = plan.variant(trial.variant)
-        assert known[variant.id] == variant.cost.training_flops * trial.recipe.batch * trial.recipe.steps
-    assert {trial.recipe.batch for trial in plan.trials} == {4, 6}
+        assert known[variant.id] == variant.cost.training_flops * trial.work.recipe.batch * trial.work.recipe.steps
+    assert {trial.work.recipe.batch for trial in plan.trials} == {4, 6}
 
 
 def test_the_audit_compares_with_the_baseline_of_the_same_size(tmp_path):

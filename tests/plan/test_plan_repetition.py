@@ -28,7 +28,7 @@ def load(path, *settings):
 
 
 def values(plan):
-    return {trial.architecture.sizes.repetition for trial in plan.trials}
+    return {trial.work.architecture.sizes.repetition for trial in plan.trials}
 
 
 @pytest.mark.parametrize("settings", [NAMED, MODEL, INIT])
@@ -60,7 +60,7 @@ def test_only_the_variants_that_name_it_depend_on_it(world, tmp_path):
     text += "blocks: {mine: [attention: {value: {dense: {init: {normal: repetition}}}}]}\n"
     world.write_text(text)
     planned = session.plan_space(load(world), results=tmp_path / "results")
-    named = {planned.plan.variant(t.variant).name: t.architecture.sizes.repetition for t in planned.plan.trials}
+    named = {planned.plan.variant(t.variant).name: t.work.architecture.sizes.repetition for t in planned.plan.trials}
     assert named["pre_ln"] is None
     assert named["mine"] is not None
     alone = session.plan_space(load(world, "design={compare: [pre_ln, op]}"), results=tmp_path / "results")

@@ -69,10 +69,10 @@ def test_every_design_has_treatments_in_every_section(tmp_path, design, section)
     start = next(trial for trial in plan.trials if trial.variant == of(plan, "pre_ln").id)
     end = next(trial for trial in plan.trials if trial.variant == changed.id)
     differs = {
-        "model": start.architecture.sizes.n_layers != end.architecture.sizes.n_layers,
-        "recipe": start.recipe != end.recipe,
-        "data": (start.data, start.corpus, start.architecture.sizes.vocab_size)
-        != (end.data, end.corpus, end.architecture.sizes.vocab_size),
+        "model": start.work.architecture.sizes.n_layers != end.work.architecture.sizes.n_layers,
+        "recipe": start.work.recipe != end.work.recipe,
+        "data": (start.work.data, start.work.corpus, start.work.architecture.sizes.vocab_size)
+        != (end.work.data, end.work.corpus, end.work.architecture.sizes.vocab_size),
     }
     assert differs == {name: name == section for name in differs}
 
@@ -191,7 +191,7 @@ def test_a_budget_of_flops_or_tokens_counts_the_batch_that_a_treatment_changes(t
     for budget in ("flops", "tokens"):
         fair = f"{{budget: {budget}, match: none, tune: none, under: {{}}}}"
         plan = planned(tmp_path, "recipe.batch: 8", design="{compare: [op, changed]}", against="op", fair=fair)
-        steps = {trial.recipe.batch: trial.recipe.steps for trial in plan.trials}
+        steps = {trial.work.recipe.batch: trial.work.recipe.steps for trial in plan.trials}
         assert steps == {4: 20, 8: 10}
         told = [note for note in plan.notes if note.startswith("equal tokens: ")]
         assert told == ["equal tokens: 20 steps × 4 sequences × 16 tokens = 1,280 tokens for every block; where the "
@@ -204,7 +204,7 @@ def test_a_match_counts_the_sizes_that_a_treatment_changes(tmp_path):
     changed = of(plan, "changed")
     assert changed.setting.width is not None and changed.setting.width < 32
     (trial, *_) = [trial for trial in plan.trials if trial.variant == changed.id]
-    assert (trial.architecture.sizes.n_layers, trial.architecture.sizes.d_model) == (8, changed.setting.width)
+    assert (trial.work.architecture.sizes.n_layers, trial.work.architecture.sizes.d_model) == (8, changed.setting.width)
 
 
 def test_across_texts_loss_in_nats_is_refused(tmp_path):
@@ -222,7 +222,11 @@ def test_each_optimiser_is_tuned_over_rates_of_its_own(tmp_path):
     variants = "{muon: {block: pre_ln, set: {recipe.optimizer: {muon: {lr: 1e-2}}}}}"
     found = space(tmp_path, variants=variants, design="{compare: [pre_ln, muon]}", fair=fair)
     plan = build_plan(found, vocab_size=256, corpus="text")
-    rates = {(t.recipe.optimizer.name, t.recipe.optimizer.settings["lr"]) for t in plan.trials if t.split == "tuning"}
+    rates = {
+        (t.work.recipe.optimizer.name, t.work.recipe.optimizer.settings["lr"])
+        for t in plan.trials
+        if t.split == "tuning"
+    }
     assert rates == {("adamw", 0.001), ("adamw", 0.01), ("muon", 0.003), ("muon", 0.03)}
     assert plan.open and not [trial for trial in plan.trials if trial.split == "verdict"]
 
@@ -270,6 +274,6 @@ def test_before_the_corpus_is_read_other_data_are_another_text(tmp_path):
         design="{compare: [own, other, whiter, whitest]}",
     )
     checked = planning.check(found)
-    assert len(checked.trials) == 2 * 4 and len({trial.corpus for trial in checked.trials}) == 3
+    assert len(checked.trials) == 2 * 4 and len({trial.work.corpus for trial in checked.trials}) == 3
     planned = planning.plan_space(found, results=tmp_path / "results").plan
     assert len(planned.trials) == len(checked.trials)

@@ -97,7 +97,7 @@ def test_every_combination_is_the_recipe_with_just_these_values(tmp_path_factory
     tune = f"{{recipe: {{schedule: {{warmup: {warmup!r}}}}}, recipe.clip: [{said}], seeds: 1}}"
     found = world(tmp_path_factory.mktemp("grid"), f"{{tune: {tune}}}")
     plan = planned(found)
-    of = {trial.id: trial.recipe.model_dump() for trial in plan.trials}
+    of = {trial.id: trial.work.recipe.model_dump() for trial in plan.trials}
     wanted = found.recipe.model_dump()
     seen = []
     for id, setting in plan.tried:

@@ -47,7 +47,7 @@ def test_edits_and_levels_are_combined(tmp_path):
     assert sorted(levels for _, levels in factors.runs) == sorted(product((-1, 1), (-1, 1), (-1, 1), (0, 1, 2)))
     depths = {variant.id: dict(variant.setting.changes).get("model.layers", 4) for variant in plan.variants}
     assert all(depths[id] == (4, 8, 16)[levels[-1]] for id, levels in factors.runs)
-    trained = {trial.variant: trial.architecture.sizes.n_layers for trial in plan.trials}
+    trained = {trial.variant: trial.work.architecture.sizes.n_layers for trial in plan.trials}
     assert trained == depths
     mains, pairs = changes(plan, "main"), changes(plan, "interaction")
     assert mains[-2:] == ["model.layers: trend", "model.layers: curvature"] and len(mains) == 5
@@ -219,5 +219,5 @@ def test_levels_may_be_set_by_an_option_and_beside_terms_of_fairness(tmp_path):
     (_, first), (_, second) = plan.factors
     assert first.varied == second.varied and len(first.runs) == len(second.runs) == 4
     assert {id for id, _ in first.runs} != {id for id, _ in second.runs}
-    steps = {trial.recipe.steps for trial in plan.trials}
+    steps = {trial.work.recipe.steps for trial in plan.trials}
     assert 20 in steps and len(steps) > 1

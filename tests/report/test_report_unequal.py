@@ -54,7 +54,7 @@ def test_each_of_the_terms_has_its_own_variants_and_says_what_it_declares(tmp_pa
     assert [row.quantity for row in large.rows if row.declared] == ["parameters"]  # what the match left over
     assert "layers" in large.equal
     by = rows(flops)
-    here = next(t.recipe.steps for t in plan.trials if t.recipe.steps != 20)
+    here = next(t.work.recipe.steps for t in plan.trials if t.work.recipe.steps != 20)
     assert by["sas_p, equal FLOPs", "steps"].here == str(here)
     assert by["sas_p, equal FLOPs", "tokens"].here == f"{here * 4 * 16:,}"
     assert by["sas_p, equal FLOPs", "training FLOPs"].declared

@@ -45,17 +45,17 @@ def starts(seed, share, cache):
     plan = ablate.plan_space(ablate.load_space(SPACE), results=cache).plan
     names = {variant.id: variant.name for variant in plan.variants}
     trials = [trial for trial in plan.trials if trial.seed == seed]
-    streams = prepare(trials[0].data, Path(trials[0].folder), cache / "cache")
+    streams = prepare(trials[0].work.data, Path(trials[0].work.folder), cache / "cache")
     cosine, joint = {}, {}
     for trial in trials:
-        model = compile_model(trial.architecture, declarations(()), seed=trial.seed)
-        number, length = trial.measure.evaluation.windows, trial.architecture.sizes.seq_len
+        model = compile_model(trial.work.architecture, declarations(()), seed=trial.seed)
+        number, length = trial.work.measure.evaluation.windows, trial.work.architecture.sizes.seq_len
         held_out = streams.split(trial.split)
         windows = evaluation_windows(held_out, length, number, seed=trial.seed, split=trial.split)
         windows = Examples(*(each[: number // share] for each in windows[:2]), bytes=None)
-        rows = list(evaluate(model, windows, 0, trial, BatchShares(), next_token(), select(trial.measure.probes)))
+        rows = list(evaluate(model, windows, 0, trial, BatchShares(), next_token(), select(trial.work.measure.probes)))
         for metric, found in (("token_cosine", cosine), ("token_correlation_rms", joint)):
             values = [row.value for row in rows if isinstance(row, Row) and row.metric == metric]
-            assert len(values) == trial.architecture.sizes.n_layers + 1
+            assert len(values) == trial.work.architecture.sizes.n_layers + 1
             found[names[trial.variant]] = max(values)
     return cosine, joint

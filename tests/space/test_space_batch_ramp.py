@@ -95,7 +95,7 @@ def test_equal_tokens_are_counted_in_sequences(tmp_path, until):
         variants="{wide: {block: pre_ln, set: {recipe.batch: 30}}}",
     )
     plan = build_plan(found, vocab_size=256, corpus="c")
-    trained = {plan.variant(trial.variant).name: trial.recipe for trial in plan.trials}
+    trained = {plan.variant(trial.variant).name: trial.work.recipe for trial in plan.trials}
     growing = {"60%": lambda steps: round(0.6 * steps), "7": lambda steps: 7}[until]
     wanted = sum(directly(3, 12, growing(20), 20))
     off = {steps: abs(sum(directly(3, 30, growing(steps), steps)) - wanted) for steps in range(1, 60)}
@@ -115,7 +115,7 @@ def test_equal_flops_are_counted_in_sequences(tmp_path):
     )
     models = Models(found, 256, "c")
     plan = build_plan(found, vocab_size=256, corpus="c")
-    recipes = {trial.variant: trial.recipe for trial in plan.trials}
+    recipes = {trial.variant: trial.work.recipe for trial in plan.trials}
     costs = {v.name: (v.cost.training_flops, recipes[v.id]) for v in plan.variants}
     (each, _), (other, here) = costs["pre_ln"], costs["sas_p"]
     wanted = each * sum(directly(3, 12, 12, 20))

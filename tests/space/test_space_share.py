@@ -49,7 +49,9 @@ def space(folder: Path, *settings: str, variants: str = "") -> Space:
 def test_shares_and_patterns_are_treatments(tmp_path: Path) -> None:
     plan = build_plan(space(tmp_path, variants=VARIANTS), vocab_size=256, corpus="none")
     models = {variant.name: variant for variant in plan.variants}
-    shares = {name: next(t.architecture.share for t in plan.trials if t.variant == v.id) for name, v in models.items()}
+    shares = {
+        name: next(t.work.architecture.share for t in plan.trials if t.variant == v.id) for name, v in models.items()
+    }
     assert shares == {
         "pre_ln": None,
         "turn": Sharing(cycle=2),
@@ -64,7 +66,9 @@ def test_shares_and_patterns_are_treatments(tmp_path: Path) -> None:
 
 def test_a_setting_shares_all_layers_or_reaches_into_a_pattern(tmp_path: Path) -> None:
     shared = space(tmp_path, "model.share={cycle: 1}", "design.compare=[pre_ln, op]")
-    assert all(trial.architecture.sources() == (1,) * 4 for trial in build_plan(shared, vocab_size=9, corpus="").trials)
+    assert all(
+        trial.work.architecture.sources() == (1,) * 4 for trial in build_plan(shared, vocab_size=9, corpus="").trials
+    )
     written = "block: {attention.position.layers: {every: 2}}\n"
     other = space(tmp_path, "design.compare=[pre_ln, some]", variants=written)
     assert "{every: 2}" in str(other.blocks["some"])
@@ -72,7 +76,7 @@ def test_a_setting_shares_all_layers_or_reaches_into_a_pattern(tmp_path: Path) -
 
 def test_a_space_that_says_nothing_shares_nothing(tmp_path: Path) -> None:
     plan = build_plan(space(tmp_path, "design.compare=[pre_ln, some]"), vocab_size=256, corpus="none")
-    assert {trial.architecture.share for trial in plan.trials} == {None}
+    assert {trial.work.architecture.share for trial in plan.trials} == {None}
     said = build_plan(
         space(tmp_path, "design.compare=[pre_ln, some]", "model.share=none"), vocab_size=256, corpus="none"
     )

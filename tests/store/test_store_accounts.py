@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from accounts import Folder, at, between, of, renamed
+from altered_trials import altered
 from designed_fixtures import FREE, designed, rules
 
 from ablate.output.words import percent
@@ -227,9 +228,9 @@ def test_another_training_shares_nothing(folder, whole):
     """The same blocks under another rate: another question, which is not counted among those on these trainings."""
     plan = at(whole, FIVE)
     folder.ask(plan, BY_FOLDER)
-    recipe = plan.trials[0].recipe
+    recipe = plan.trials[0].work.recipe
     longer = recipe.model_copy(update={"steps": recipe.steps + 1})
-    other = replace(plan, trials=tuple(replace(t, id=f"{t.id}x", recipe=longer) for t in plan.trials))
+    other = replace(plan, trials=tuple(altered(t, id=f"{t.id}x", recipe=longer) for t in plan.trials))
     one = judgement(folder.ask(other, BY_FOLDER))
     assert (one.number, one.states, one.questions) == (1, StateCounts(new=3), 1) and one.level == pytest.approx(0.04)
 
@@ -536,9 +537,9 @@ def test_leaving_arms_out_tests_no_correlation_anew(folder, whole):
 def test_a_bundle_has_what_shares_a_training_also_through_others(folder, whole):
     """pre_ln with op, op with sas, sas with sas_p, and another two that have nothing to do with these."""
     plan = at(whole, FIVE)
-    recipe = plan.trials[0].recipe
+    recipe = plan.trials[0].work.recipe
     longer = recipe.model_copy(update={"steps": recipe.steps + 1})
-    apart = replace(plan, space="apart", trials=tuple(replace(t, id=f"{t.id}x", recipe=longer) for t in plan.trials))
+    apart = replace(plan, space="apart", trials=tuple(altered(t, id=f"{t.id}x", recipe=longer) for t in plan.trials))
     chain = [between(plan, *pair) for pair in (("pre_ln", "op"), ("op", "sas"), ("sas", "sas_p"))]
     for asked in (*chain, apart):
         folder.ask(asked)

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy
 import pytest
 import scipy.stats
+from altered_trials import altered
 from claim_worlds import Ran, carry_out, claim
 from cookbook_fixtures import METRICS, NAMES, OTHERWISE, about, endings, keyed, sd
 from rich.console import Console
@@ -92,14 +93,15 @@ SEEDS_OF = {"of_bytes": (0, 1, 2, 3, 4, 5)}
 
 def tokenised_trial(one, space, tokenizer):
     said, size = ("bytes", 256) if tokenizer == "bytes" else (Bpe(bpe=tokenizer), tokenizer)
-    sizes = replace(one.architecture.sizes, vocab_size=size)
-    return replace(
+    work = one.work
+    sizes = replace(work.architecture.sizes, vocab_size=size)
+    return altered(
         one,
         id=f"{space}{one.id}",
         corpus=f"{space}-0123",
-        architecture=replace(one.architecture, sizes=sizes),
-        data=one.data.model_copy(update={"tokenizer": said}),
-        recipe=one.recipe.model_copy(update={"steps": 30}) if space == "shorter" else one.recipe,
+        architecture=replace(work.architecture, sizes=sizes),
+        data=work.data.model_copy(update={"tokenizer": said}),
+        recipe=work.recipe.model_copy(update={"steps": 30}) if space == "shorter" else work.recipe,
     )
 
 
@@ -175,7 +177,7 @@ def test_over_several_tokenizers_an_edit_has_no_mean_in_nats_per_token(tokenised
 
 
 def test_cost_per_verdict(told, ask):
-    known, seq_len = endings(told), trial().architecture.sizes.seq_len
+    known, seq_len = endings(told), trial().work.architecture.sizes.seq_len
     rows = keyed(ask("cost_per_verdict"), "space")
     assert set(rows) == {(space,) for space in told.spaces}
     for space, trials in told.spaces.items():

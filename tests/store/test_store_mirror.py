@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from altered_trials import altered
 from mlflow_fixtures import REPORT, client_of, runs_of, told, verdicts_of
 from store_fixtures import ADDRESSES, DOCUMENTS, STEPS, course, fill, number, opened, plan, trial
 
@@ -203,7 +204,7 @@ def test_a_trial_trained_again_replaces_its_run_and_long_texts_fit(folder, clien
     many = [Row(step, "train_loss", "", 1.0 + step) for step in range(2500)]
     bits = [Row(step, "eval_bits_per_byte", "", 3.0 - step / 2500) for step in (0, 2500)]
     with opened(folder) as results:
-        results.record_plan(replace(wordy, trials=(replace(trial("c3", 7), corpus="x" * 10_000),)), DOCUMENTS)
+        results.record_plan(replace(wordy, trials=(altered(trial("c3", 7), corpus="x" * 10_000),)), DOCUMENTS)
         for trains in range(2):
             results.begin(trial("c3", 7))
             results.append("c30007", [*many, Row(2500, "eval_loss", "", float(trains)), *bits, Outcome("finished", 40)])

@@ -104,7 +104,7 @@ def test_it_holds_for_any_block_as_a_last_resort(tmp_path):
         {"recipe": RECIPE.model_copy(update={"steps": 41})},
         {"corpus": "beef"},
         {"threads": 2},
-        {"measure": trial().measure.model_copy(update={"every": 11})},
+        {"measure": trial().work.measure.model_copy(update={"every": 11})},
         {"architecture": replace(architecture(op()), sizes=replace(architecture(op()).sizes, n_layers=3))},
         {"split": "tuning"},
     ],
@@ -121,7 +121,7 @@ def test_conditions_are_all_but_block_seed_salt_and_place():
     one = trial("a1", 0)
     alike = under(
         one, id="x", variant="c3", architecture=architecture(op()), seed=7, salt=1, folder="/elsewhere",
-        measure=one.measure.model_copy(update={"checkpoint_every": 3}),
+        measure=one.work.measure.model_copy(update={"checkpoint_every": 3}),
     )  # fmt: skip
     assert one.conditions == alike.conditions
     assert one.conditions != under(one, threads=2).conditions

@@ -116,7 +116,7 @@ def test_how_trials_ended_is_in_the_order_asked(folder: Path) -> None:
     assert [one.trial_id for one in found] == ids[::-1]
     by_id = {one.trial_id: one for one in found}
     bad, good = by_id["c30001"], by_id["a10000"]
-    a_step = 4 * trial().architecture.sizes.seq_len
+    a_step = 4 * trial().work.architecture.sizes.seq_len
     assert (bad.status, bad.step, bad.address, bad.tokens) == ("diverged", 20, "layers.2.mlp", 20 * a_step)
     assert (good.status, good.step, good.address, good.spaces) == ("finished", 40, None, 1)
     assert good.tokens == 40 * a_step and good.versions_id in read(folder).versions

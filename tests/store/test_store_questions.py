@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from altered_trials import altered
 from scipy import stats
 from store_fixtures import DOCUMENTS, VARIANTS, opened, plan, trial
 
@@ -263,18 +264,18 @@ def judged_as(folder, plan) -> Summary:
 def measured(seeds, **changed):
     """The same trainings, measured otherwise."""
     whole = asked(seeds)
-    trials = tuple(replace(t, measure=t.measure.model_copy(update=changed)) for t in whole.trials)
+    trials = tuple(altered(t, measure=t.work.measure.model_copy(update=changed)) for t in whole.trials)
     return replace(whole, trials=trials)
 
 
 @pytest.mark.full
 def test_a_probe_more_or_another_version_asks_nothing_new(folder):
     judged_at(folder, FIVE)
-    one = asked(FIVE).trials[0].measure
+    one = asked(FIVE).trials[0].work.measure
     assert level_of(judged_as(folder, measured(FIVE, probes=()))) == (1, 0.04)
     oftener = one.evaluation.model_copy(update={"every": one.evaluation.every + 1})
     assert level_of(judged_as(folder, measured(FIVE, every=one.every + 1, evaluation=oftener))) == (1, 0.04)
-    threads = replace(asked(FIVE), trials=tuple(replace(t, threads=7) for t in asked(FIVE).trials))
+    threads = replace(asked(FIVE), trials=tuple(altered(t, threads=7) for t in asked(FIVE).trials))
     assert level_of(judged_as(folder, threads)) == (1, 0.04)
     wider = one.evaluation.model_copy(update={"windows": one.evaluation.windows + 1})
     assert level_of(judged_as(folder, measured(FIVE, evaluation=wider))) == (2, 0.008)  # a second look at these seeds

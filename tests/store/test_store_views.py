@@ -59,7 +59,7 @@ def test_final_of_a_finished_trial(folder):
         " token_correlation, parameters, flops, tokens FROM final WHERE variant = 'half' AND seed = 1",
     )
     correlations = [number("b20001", s, "token_correlation_rms", a) for s in STEPS for a in ADDRESSES]
-    tokens = RECIPE.steps * RECIPE.batch * trial().architecture.sizes.seq_len
+    tokens = RECIPE.steps * RECIPE.batch * trial().work.architecture.sizes.seq_len
     assert row == (
         "finished",
         None,
@@ -174,7 +174,7 @@ def test_edit_pairs_are_by_seed_in_every_space(folder):
 
 
 def test_costs_and_standings_count_everyone(folder):
-    seq_len = trial().architecture.sizes.seq_len
+    seq_len = trial().work.architecture.sizes.seq_len
     tokens = {"pre_ln": 80, "half": 80, "op": 60}
     found = ask(folder, "SELECT variant, trials, ended, shared, tokens, training_flops FROM costs ORDER BY variant")
     assert found == [

@@ -6,9 +6,9 @@ import statistics
 import subprocess
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
+from altered_trials import altered
 from attacks import flip
 from store_fixtures import RECIPE, VERSIONS, course, fill, opened, refuse, trial
 
@@ -153,7 +153,7 @@ def test_pace_is_the_median_of_finished_trials_of_that_size(tmp_path):
     took = [ending.ended - ending.began for ending in known if ending.outcome.kind == "finished"]
     assert len(took) == 5
     assert trial_seconds(tmp_path, trial()) == pytest.approx(statistics.median(took), abs=1e-6)
-    assert trial_seconds(tmp_path, replace(trial(), recipe=RECIPE.model_copy(update={"steps": 41}))) is None
+    assert trial_seconds(tmp_path, altered(trial(), recipe=RECIPE.model_copy(update={"steps": 41}))) is None
 
 
 HOLDER = "import sys, duckdb; c = duckdb.connect(sys.argv[1]); print(flush=True); sys.stdin.readline()"

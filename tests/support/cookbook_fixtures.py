@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from altered_trials import altered
 from recipes import adamw, chosen
 from store_fixtures import DOCUMENTS, RECIPE, STEPS, VARIANTS, VERSIONS, number, opened, plan, rows_at
 
@@ -89,7 +90,7 @@ def hot(seeds: tuple[int, ...] = (0, 1)) -> Plan:
     """The same blocks at three times the learning rate: trials of its own."""
     asked = plan(seeds, "hot")
     recipe = RECIPE.model_copy(update={"optimizer": chosen(adamw(lr=3e-2))})
-    return replace(asked, trials=tuple(replace(one, id=f"h{one.id}", recipe=recipe) for one in asked.trials))
+    return replace(asked, trials=tuple(altered(one, id=f"h{one.id}", recipe=recipe) for one in asked.trials))
 
 
 def tell(folder: Path) -> Told:

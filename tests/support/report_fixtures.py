@@ -10,6 +10,7 @@ from ablate.block.architecture import plain_decoder
 from ablate.block.expression import Node
 from ablate.block.expression import Sequence as Parts
 from ablate.block.sizes import Sizes
+from ablate.plan.identity import ModelTraining
 from ablate.plan.plan import Comparison, Plan, Trial, Variant
 from ablate.space.data import Data
 from ablate.space.judge import Evaluation, Judge, Judged, Measure
@@ -35,15 +36,17 @@ def trial(variant: str, seed: int) -> Trial:
     return Trial(
         id=f"{variant}-{seed}",
         variant=variant,
-        architecture=ARCHITECTURE,
-        data=DATA,
-        corpus="c0ffee",
-        folder=".",
-        recipe=RECIPE,
-        measure=MEASURE,
+        work=ModelTraining(
+            architecture=ARCHITECTURE,
+            data=DATA,
+            corpus="c0ffee",
+            folder=".",
+            recipe=RECIPE,
+            measure=MEASURE,
+            threads=1,
+        ),
         seed=seed,
         salt=0,
-        threads=1,
     )
 
 

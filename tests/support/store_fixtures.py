@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+from altered_trials import altered
 from builders import architecture, op, pre_ln
 from recipes import recipe
 
-from ablate.plan.identity import conditions_of
-from ablate.plan.plan import Comparison, KeptProposal, Plan, Trial, Variant
+from ablate.components.registry import declarations
+from ablate.plan.identity import ModelTraining
+from ablate.plan.plan import Comparison, KeptProposal, Plan, Trial, Variant, conditions_of
 from ablate.space.data import Data
 from ablate.space.judge import Evaluation, Judge, Judged, Measure
 from ablate.space.metrics import Definition
@@ -43,25 +45,27 @@ def trial(variant: str = "a1", seed: int = 0, id: str | None = None) -> Trial:
     made = Trial(
         id=id or f"{variant}{seed:04x}",
         variant=variant,
-        architecture=architecture(op() if variant == "c3" else pre_ln()),
-        data=Data(corpus="python_stdlib", tokenizer="bytes", tuning=0.05, verdict=0.05),
-        corpus="f00d",
-        folder="/spaces",
-        recipe=RECIPE,
-        measure=Measure(
-            every=10, probes=("kurtosis",), evaluation=Evaluation(every=20, windows=4), checkpoint_every=20
+        work=ModelTraining(
+            architecture=architecture(op() if variant == "c3" else pre_ln()),
+            data=Data(corpus="python_stdlib", tokenizer="bytes", tuning=0.05, verdict=0.05),
+            corpus="f00d",
+            folder="/spaces",
+            recipe=RECIPE,
+            measure=Measure(
+                every=10, probes=("kurtosis",), evaluation=Evaluation(every=20, windows=4), checkpoint_every=20
+            ),
+            threads=1,
         ),
         seed=seed,
         salt=0,
-        threads=1,
     )
     return under(made)
 
 
 def under(trial: Trial, **changes: object) -> Trial:
     """A trial with changes, and with the conditions that it then has."""
-    changed = replace(trial, **changes)
-    return replace(changed, conditions=conditions_of(changed, "as here"))
+    changed = altered(trial, **changes)
+    return replace(changed, conditions=conditions_of(changed, changed.work.conditions(declarations())))
 
 
 def plan(seeds: tuple[int, ...] = (0, 1), space: str = "small") -> Plan:

@@ -14,6 +14,7 @@ from ablate.block.sizes import Sizes
 from ablate.compiler.build import Scale
 from ablate.data.batch import Examples
 from ablate.kernels import Attend
+from ablate.plan.identity import ModelTraining
 from ablate.plan.plan import Trial
 from ablate.space.data import Data
 from ablate.space.documents import Choice
@@ -103,8 +104,11 @@ def change(document, changes):
         if isinstance(document, Choice):
             document = replace(document, settings={**document.settings, rest: value})
             continue
+        if isinstance(document, Trial) and hasattr(document.work, first):
+            document = replace(document, work=change(document.work, {path: value}))
+            continue
         new = change(getattr(document, first), {rest: value}) if rest else value
-        if isinstance(document, Trial):
+        if isinstance(document, Trial | ModelTraining):
             document = replace(document, **{first: new})
         else:
             document = type(document).model_validate({**dict(document), first: new})
@@ -141,34 +145,36 @@ def make_trial():
     trial = Trial(
         id="a-trial",
         variant="a-variant",
-        architecture=Architecture(
-            kind="decoder",
-            sizes=Sizes(n_layers=2, d_model=WIDTH, n_heads=2, seq_len=TIME, vocab_size=VOCABULARY),
-            block=Sequence(()),
-            positions="learned",
-            embedding_std=parse(0.02),
-            embedding_scale=parse(1),
-            embedding_dropout=0.0,
-            position_std=parse(0.02),
-            position_rows=TIME,
-            logit_scale=parse(1),
-            tied=False,
-            entry_norm=None,
-            final_norm=nothing,
-            init=nothing,
-        ),
-        data=Data(corpus="python_stdlib", tokenizer="bytes", tuning=0.1, verdict=0.1),
-        corpus="a-fingerprint",
-        folder=".",
-        recipe=recipe(steps=8, batch=BATCH, warmup=0.25),
-        measure=Measure(
-            every=3,
-            probes=("kurtosis", "token_correlation", "gram", "attention_entropy", "gradient_norm"),
-            evaluation=Evaluation(every=4, windows=10),
-            checkpoint_every=3,
+        work=ModelTraining(
+            architecture=Architecture(
+                kind="decoder",
+                sizes=Sizes(n_layers=2, d_model=WIDTH, n_heads=2, seq_len=TIME, vocab_size=VOCABULARY),
+                block=Sequence(()),
+                positions="learned",
+                embedding_std=parse(0.02),
+                embedding_scale=parse(1),
+                embedding_dropout=0.0,
+                position_std=parse(0.02),
+                position_rows=TIME,
+                logit_scale=parse(1),
+                tied=False,
+                entry_norm=None,
+                final_norm=nothing,
+                init=nothing,
+            ),
+            data=Data(corpus="python_stdlib", tokenizer="bytes", tuning=0.1, verdict=0.1),
+            corpus="a-fingerprint",
+            folder=".",
+            recipe=recipe(steps=8, batch=BATCH, warmup=0.25),
+            measure=Measure(
+                every=3,
+                probes=("kurtosis", "token_correlation", "gram", "attention_entropy", "gradient_norm"),
+                evaluation=Evaluation(every=4, windows=10),
+                checkpoint_every=3,
+            ),
+            threads=1,
         ),
         seed=0,
         salt=0,
-        threads=1,
     )
     return lambda **changes: change(trial, changes)

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import recipes
 import torch
+from altered_trials import altered
 from builders import node
 
 from ablate.block.arithmetic import parse
@@ -39,7 +40,7 @@ BLOCK = Sequence(
 def compiled(make_trial):
     trial = make_trial(measure__probes=probe_names(), recipe__steps=4)
     init = node("normal", std=0.2)
-    architecture = dataclasses.replace(trial.architecture, block=BLOCK, final_norm=NORM, init=init)
+    architecture = dataclasses.replace(trial.work.architecture, block=BLOCK, final_norm=NORM, init=init)
 
     def compiled(tied=False, dtype="float32"):
         shape = dataclasses.replace(architecture, tied=tied)
@@ -71,7 +72,7 @@ def test_the_parameters_with_the_embeddings_rate(compiled, make_trial):
 @pytest.mark.parametrize(("tied", "dtype"), [(False, "float32"), (True, "float32"), (False, "float64")])
 def test_every_probe_reads_at_the_addresses_of_the_parts(compiled, make_trial, data, tied, dtype):
     build, trial = compiled
-    trial = dataclasses.replace(trial, recipe=trial.recipe.model_copy(update={"dtype": dtype}))
+    trial = altered(trial, recipe=trial.work.recipe.model_copy(update={"dtype": dtype}))
     model = build(tied=tied, dtype=dtype)
     events = list(train(model, trial, data, data.evaluation, should_stop=lambda: False))
     assert events[-1] == Outcome("finished", 4)

@@ -187,7 +187,7 @@ def mixture(make_trial):
     attention = node("attention", **weights)
     block = Sequence(tuple(node("residual", branch=Sequence((norm, part))) for part in (attention, experts)))
     init = node("normal", std=0.2)
-    architecture = dataclasses.replace(make_trial().architecture, block=block, final_norm=norm, init=init)
+    architecture = dataclasses.replace(make_trial().work.architecture, block=block, final_norm=norm, init=init)
 
     def mixture(dtype="float32", seed=0):
         return compile_model(architecture, declarations(), seed=seed, dtype=parameter_type(dtype))
@@ -261,7 +261,7 @@ def clipped(make_trial):
         attention = node("attention", entropy=(node("qk_clip", tau=tau, alpha=0.5),), **weights)
         block = Sequence((node("residual", branch=Sequence((node("layer_norm", bias=True), attention))),))
         init, norm = node("normal", std=0.7), node("layer_norm", bias=True)
-        architecture = dataclasses.replace(make_trial().architecture, block=block, final_norm=norm, init=init)
+        architecture = dataclasses.replace(make_trial().work.architecture, block=block, final_norm=norm, init=init)
         return compile_model(architecture, declarations(), seed=seed, dtype=parameter_type(dtype))
 
     return clipped

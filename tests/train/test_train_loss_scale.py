@@ -3,10 +3,10 @@
 import io
 import itertools
 import math
-from dataclasses import replace
 
 import pytest
 import torch
+from altered_trials import altered
 from rich.console import Console
 from tiny_spaces import write_world
 from torch import nn
@@ -77,7 +77,8 @@ def test_an_overflow_skips_the_step_and_halves_the_scale(build, make_trial, data
     rule = LossScale(initial=1024, every=3)
     of_steps = ("gradient_norm", "gradient_normality", "stream_gradient", "moment_update")
     trial = make_trial(recipe__dtype="float16", recipe__loss_scale=rule, measure__every=1, measure__probes=of_steps)
-    trial = replace(trial, recipe=trial.recipe.model_copy(update={"schedule": constant(trial.recipe.schedule)}))
+    recipe = trial.work.recipe
+    trial = altered(trial, recipe=recipe.model_copy(update={"schedule": constant(recipe.schedule)}))
     model = overflowing(build(), at={2, 6})
     weights, optimizer_steps, events = [], [], []
     for event in train(model, trial, data, data.evaluation, should_stop=lambda: False):

@@ -64,7 +64,7 @@ def regulated(make_trial):
     mlp = node("mlp", up=dense, down=dense)
     block = Sequence(tuple(node("residual", branch=Sequence((norm, part))) for part in (attention, mlp)))
     init = node("normal", std=0.2)
-    architecture = dataclasses.replace(make_trial().architecture, block=block, final_norm=norm, init=init)
+    architecture = dataclasses.replace(make_trial().work.architecture, block=block, final_norm=norm, init=init)
     return lambda dtype: compile_model(architecture, declarations(), seed=0, dtype=parameter_type(dtype))
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from tiny_spaces import write_world
 
 import ablate
-from ablate.plan.identity import computed, conditions_of, trained_by, trial_id
+from ablate.plan.plan import conditions_of, trial_id
 from ablate.store.documents import trial_document
 from ablate.store.query import query
 from ablate.train.definitions import definitions
@@ -64,8 +64,8 @@ def test_it_makes_another_trial(tmp_path):
     other = ablate.plan_space(smoothed, results=tmp_path / "r").plan.trials[0]
     assert plain.id != other.id and plain.conditions != other.conditions
     known = smoothed.grammar.catalogue
-    assert trial_id(other, computed(other.architecture, known), trained_by(other, known)) == other.id
-    assert conditions_of(other, "x") != conditions_of(plain, "x")
+    assert trial_id(other, other.work.identity(known)) == other.id
+    assert conditions_of(other, other.work.conditions(known)) == other.conditions
 
 
 def test_it_is_judged_and_its_decay_is_told(tmp_path):

@@ -29,7 +29,7 @@ def cost(record: PageRecord) -> Grid:
         of = [ends[trial.id] for trial in trials if trial.id in ends]
         timed = [end.seconds for end in of if end.seconds is not None]
         tokens = sum(end.tokens or 0 for end in of)
-        context = trials[0].architecture.sizes.seq_len if trials else 1
+        context = trials[0].work.architecture.sizes.seq_len if trials else 1
         rows.append(
             (
                 variant.name,
