@@ -33,17 +33,6 @@ from ablate.verdict.summary import Anova, Arm, Effect, Metric, Summary
 
 ADJUSTED = "adjusted"
 
-TESTS = {
-    "sign_flip": ", sign flips",
-    "sign": ", sign test",
-    "worst_rank": ", survivors only",
-    "welch": ", Welch",
-    "floor": ", floor",
-    "strata": ", strata",
-    "mann_whitney": ", ranks",
-}
-"""The test of a difference, where it was not Student's t."""
-
 
 def interval_kind(summary: Summary) -> str:
     """Return `adjusted` if the intervals agree with verdicts, else their unadjusted confidence."""
@@ -63,7 +52,7 @@ class EffectColumn:
 
 
 def _tested(effect: Effect) -> str:
-    return wording.difference(effect) + (TESTS.get(effect.method, "") if effect.estimate is not None else "")
+    return wording.difference(effect) + (wording.TESTS[effect.method].mark if effect.estimate is not None else "")
 
 
 def _alone(summary: Summary) -> str:

@@ -4,14 +4,40 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from typing import Final, NamedTuple
 
 from ablate.output.words import deviation, factor, interval, measured, plural, ratio, significant, spoken, with_interval
 from ablate.plan.designs.design_matrix import CURVATURE
 from ablate.plan.plan import Plan
 from ablate.space.metrics import DIRECTIONS
-from ablate.verdict.summary import Arm, Effect, Level, Metric, Summary
+from ablate.verdict.summary import Arm, Effect, Level, Method, Metric, Summary
+
+
+class TestWords(NamedTuple):
+    """A test in words: its name in a sentence, the mark of a difference that is not by Student's t, and the runs that
+    would decide more where others than seeds tell the noise.
+    """
+
+    name: str
+    mark: str = ""
+    more: str = ""
+
+
+TESTS: Final[Mapping[Method, TestWords]] = {
+    "student": TestWords("Student's t"),
+    "sign_flip": TestWords("sign flips", ", sign flips"),
+    "sign": TestWords("the sign test", ", sign test"),
+    "repeated": TestWords("Student's t at the level of an interim analysis"),
+    "pooled": TestWords("Student's t with the residual of all effects as the error"),
+    "welch": TestWords("Welch's t of two samples", ", Welch"),
+    "mann_whitney": TestWords("ranks of two samples", ", ranks", "more runs on both sides"),
+    "floor": TestWords("t by the noise of other runs", ", floor", "more reruns"),
+    "strata": TestWords("t of the mean over strata, by the noise within them", ", strata", "more runs in each stratum"),
+    "worst_rank": TestWords("signed ranks over all seeds, diverged runs ranked worst", ", survivors only"),
+    "simulated_t": TestWords("t of a trend over sizes, against that of simulated ladders"),
+}
 
 LITTLE = 0.01  # a standard deviation of logarithms below which two decimals of its factor would show nothing
 
@@ -125,8 +151,8 @@ def _undecided(effect: Effect, more: str, too_many: str) -> str:
         return "not judged"
     if effect.p_adjusted is None and n > 1:
         return "not judged yet"
-    if effect.method in PLANNED_OTHERWISE:
-        return PLANNED_OTHERWISE[effect.method]
+    if more := TESTS[effect.method].more:
+        return more
     if effect.p is None or n < 2:
         return f"n = {n}"
     if effect.estimate == 0 and not effect.ranked:
@@ -134,14 +160,6 @@ def _undecided(effect: Effect, more: str, too_many: str) -> str:
     if effect.kind == "trend":
         return "more seeds or sizes"
     return "more seeds will not help" if effect.method == "repeated" else too_many
-
-
-PLANNED_OTHERWISE = {
-    "floor": "more reruns",
-    "strata": "more runs in each stratum",
-    "mann_whitney": "more runs on both sides",
-}
-"""The runs that would decide more where other runs than seeds tell the noise, by method."""
 
 
 def phrase(effect: Effect, metric: Metric) -> str:

@@ -20,10 +20,11 @@ from ablate.plan.plan import Comparison, LadderStep, PlannedLadder
 from ablate.report import json_form
 from ablate.report.comparisons import shown_once
 from ablate.report.effect_tables import to_markdown
-from ablate.report.figures.export import TESTS, methods_sentence
+from ablate.report.figures.export import methods_sentence
 from ablate.report.page import ladder_plots
 from ablate.report.screens.result import result_screen
 from ablate.report.terminal_renderer import Screen
+from ablate.report.wording import TESTS
 from ablate.store.query import query
 from ablate.verdict.experiment import Experiment, Treatment
 from ablate.verdict.judge import judge

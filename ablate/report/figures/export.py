@@ -21,7 +21,7 @@ from ablate.report.plot import Plot
 from ablate.report.searched import plots as searched
 from ablate.report.searched.analysis import analyse
 from ablate.report.searched.record import SearchRecord
-from ablate.report.wording import margin
+from ablate.report.wording import TESTS, margin
 from ablate.store.durable import write_whole, writing
 from ablate.verdict.summary import Effect, Metric, Summary
 
@@ -196,19 +196,6 @@ def write_export(export: Export, folder: str | Path) -> Figures:
 
 SHARED = "that share batches and held-out data"
 SOME_SHARED = "that share batches and held-out data unless batch size, context or data differ"
-TESTS = {
-    "student": "Student's t",
-    "sign_flip": "sign flips",
-    "sign": "the sign test",
-    "repeated": "Student's t at the level of an interim analysis",
-    "pooled": "Student's t with the residual of all effects as the error",
-    "welch": "Welch's t of two samples",
-    "mann_whitney": "ranks of two samples",
-    "floor": "t by the noise of other runs",
-    "strata": "t of the mean over strata, by the noise within them",
-    "worst_rank": "signed ranks over all seeds, diverged runs ranked worst",
-    "simulated_t": "t of a trend over sizes, against that of simulated ladders",
-}
 
 
 def caption(plot: Plot) -> str:
@@ -268,8 +255,8 @@ def _tests(judged: Sequence[Effect]) -> str:
     if not used:
         return "nothing yet"
     if len(used) == 1:
-        return TESTS[next(iter(used))]
-    return listed([f"{TESTS[method]} ({n} of {used.total()} tests)" for method, n in used.most_common()])
+        return TESTS[next(iter(used))].name
+    return listed([f"{TESTS[method].name} ({n} of {used.total()} tests)" for method, n in used.most_common()])
 
 
 def _correction(summary: Summary, judged: Sequence[Effect]) -> str:
