@@ -188,7 +188,7 @@ def test_what_runs_with_a_file_of_ones_own_is_a_question_that_can_be_asked(words
 @pytest.mark.fast
 def test_every_block_of_python_is_run_by_a_test():
     """README's here; those of components, of tables and of Python in files of their own, the others together."""
-    own_things = {"optimizer", "schedule", "objective", "sampler", "probe", "corpus"}
+    own_things = {"optimizer", "schedule", "objective", "sampler", "probe", "corpus", "executor"}
     assert {name for name in DOCUMENTS if code(name, "python")} == {
         "README",
         "component",
@@ -256,7 +256,7 @@ def test_the_files_a_document_names_exist_and_its_python_can_be_read(name):
 
 @pytest.mark.fast
 def test_readme_leads_to_every_page_and_is_short():
-    own = {"component", "probe", "optimizer", "schedule", "objective", "sampler", "corpus", "install"}
+    own = {"component", "probe", "optimizer", "schedule", "objective", "sampler", "corpus", "executor", "install"}
     linked = set(re.findall(r"\(ablate/docs/(\w+)\.md\)", README.partition("## Where to go next")[2]))
     assert linked == MANUAL.keys() - own
     assert {topic for topic in own if f"ablate docs {topic}`" in MANUAL["extending"]} == own - {"install"}
