@@ -217,12 +217,12 @@ def run(
 ) -> Run:
     """Train what the plan needs and the results folder does not have yet, and judge it.
 
-    `options` say where, as keyword arguments (see `ExecutorOptions`): `executor` is `local` (the default), `inline`,
-    `ray` or another that is declared, with `workers` workers; `address`, `cpus` and `gpus` are for Ray. Up to `pack`
-    trials share a GPU, and each trial runs in `ranks` processes. `limit` is the time limit of a trial in seconds;
-    `stop_within` is how many seconds trials have to save when the run is asked to stop. `fresh` trains known trials
-    again. `mirror` sends the runs to the MLflow store in the results folder, or to the tracking server of that URI.
-    Progress messages go to `console`, by default to standard error.
+    `options` say where, as keyword arguments (see `ExecutorOptions`): `executor` is `local` (the default), `inline` or
+    `ray`, with `workers` workers; `address`, `cpus` and `gpus` are for Ray. Up to `pack` trials share a GPU, and each
+    trial runs in `ranks` processes. `limit` is the time limit of a trial in seconds; `stop_within` is how many seconds
+    trials have to save when the run is asked to stop. `fresh` trains known trials again. `mirror` sends the runs to the
+    MLflow store in the results folder, or to the tracking server of that URI. Progress messages go to `console`, by
+    default to standard error.
 
     A trial that fails is an outcome: it is printed, and is in the run's `failed`. Raises FailedError, with the run, if
     every trial that was to be trained failed, or is known to have failed; RefusedError if the folder is locked by

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ablate.cli.console import note
-from ablate.execute.executor import GivenOptions
+from ablate.execute.executor import ExecutorName, GivenOptions
 
 if TYPE_CHECKING:
     from ablate.api import Space
@@ -95,13 +95,6 @@ def _names(beginning: str, kind: Literal["space", "grammar"], *, own: bool = Tru
     return sorted(name for name in names if name.startswith(beginning))
 
 
-def complete_executor(incomplete: str) -> list[str]:
-    """Executors with that beginning: those that ship and those of other distributions."""
-    from ablate.execute.executors.declare import executors
-
-    return [name for name in executors() if name.startswith(incomplete)]
-
-
 SpaceFile = Annotated[
     Path,
     typer.Argument(
@@ -147,11 +140,10 @@ GRAMMAR = Path("transformer")
 # Options that say where and how trials run: declared once, for every verb that trains.
 
 NO_OPTIONS = GivenOptions()
-WHERE = "Where trials run: local, inline, ray, or another of `ablate list executors`."
 
 
 def given_options(
-    executor: Annotated[str | None, typer.Option(metavar="NAME", help=WHERE, autocompletion=complete_executor)] = None,
+    executor: Annotated[Literal["local", "inline", "ray"] | None, typer.Option(help="Where trials run.")] = None,
     workers: Workers = None,
     address: Annotated[str | None, typer.Option(help="With ray: the cluster to join (auto, host:port).")] = None,
     cpus: Annotated[float | None, typer.Option(help="With ray: CPUs per trial (default: its threads).")] = None,
@@ -180,7 +172,9 @@ def given_options(
     return cast("GivenOptions", {name: value for name, value in options.items() if value is not None})
 
 
-def with_executor_flags(*, executor: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_executor_flags(
+    *, executor: ExecutorName | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Replace the parameter `options` of a verb by the options of `given_options`, whose values it receives there.
 
     `executor` is the default that its help shows.

@@ -309,7 +309,6 @@ for things, about in {
     "objectives": "List the objectives that recipe.objective may name.",
     "samplers": "List the samplers by which a search may propose blocks.",
     "corpora": "List the corpora that data.corpus may name.",
-    "executors": "List the executors that --executor may name.",
 }.items():
     listing.command(things, cls=Verb, help=about)(_list_verb(things))
 

@@ -2,10 +2,10 @@
 
     executor.py        what carries trials out: its options, its tasks, and what follows from each outcome
     controller.py      hands out the plan, records what comes back, and stops at Ctrl-C
-    executors/         one file each: local, inline, ray; and the choice of a run's executor
+    local.py           trials in worker processes on this machine, or in this process, and the choice of the executor
     supervisor.py      the worker processes: launched, monitored, replaced, and gone with their driver
     worker_process.py  what those processes do, and those of the other ranks of a trial, from their start to their end
-    ray.py             the executor on Ray Tune: on a given cluster, or on one started on this machine
+    ray.py             trials on Ray Tune: on a given cluster, or on one started on this machine
     ray_driver.py      Tune's side of a run, and the worker that carries trials out there
     ray_keeper.py      a separate process that ends a cluster of our own with its driver
     worker.py          one trial carried out: claimed, computed by its ranks, saved, reported; so for every executor

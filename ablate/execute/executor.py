@@ -12,22 +12,23 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, Unpack, get_args
 
 from ablate.errors import InputError, RefusedError
+from ablate.source.problems import quote, unknown
 from ablate.train.events import Began, Event, Outcome, OutcomeKind, Saved
 
 if TYPE_CHECKING:
     from ablate.plan.plan import Trial
 
-RESOURCES = ("workers", "address", "cpus", "gpus", "pack")
-"""The options that an executor takes or refuses (`executors/declare.py`); the others hold for each."""
+ExecutorName: TypeAlias = Literal["local", "inline", "ray"]
+EXECUTORS: tuple[str, ...] = get_args(ExecutorName)
 
 
 class GivenOptions(TypedDict, total=False):
     """Executor options as keyword arguments, only those that were given; see `ExecutorOptions`."""
 
-    executor: str
+    executor: ExecutorName
     workers: int | None
     address: str | None
     cpus: float | None
@@ -40,9 +41,7 @@ class GivenOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorOptions:
-    """The executor by name, how many trials run at once (None: as many as the cores allow), and the resources of each.
-
-    `check_executor` refuses a name that is not declared, and what that executor does not take.
+    """The executor, how many trials run at once (None: as many as the cores allow), and the resources of each.
 
     `address` joins a Ray cluster (`auto`, `host:port`); without one, Ray starts one on this machine. `cpus` and `gpus`
     are logical and may be fractions; None: the space's threads, and one GPU if there are any, for each process. `pack`
@@ -52,7 +51,7 @@ class ExecutorOptions:
     `STOP_WITHIN`).
     """
 
-    executor: str = "local"
+    executor: ExecutorName = "local"
     workers: int | None = None
     address: str | None = None
     cpus: float | None = None
@@ -63,15 +62,32 @@ class ExecutorOptions:
     stop_within: float | None = None
 
     def __post_init__(self) -> None:
+        if self.executor not in EXECUTORS:
+            raise unknown(f"unknown executor {quote(self.executor)}", self.executor, EXECUTORS, "there are")
+        only_ray = {"address": self.address, "cpus": self.cpus, "gpus": self.gpus}
+        given = [f"--{name}" for name, value in only_ray.items() if value is not None]
+        if self.executor != "ray" and given:
+            raise InputError(
+                f"{', '.join(given)} is for placing trials on Ray, and has no effect with --executor {self.executor}\n"
+                "  = add --executor ray, or leave it out"
+            )
+        if self.executor == "inline" and (self.workers or 1) > 1:
+            raise InputError("--workers has no effect with --executor inline: it is one process\n  = leave it out")
         if not 0 < self.patience < math.inf:
             raise InputError(f"--stop-within: {self.patience:g} seconds\n  = give a time such as 20s, or 5m")
+        self._check_sharing()
+        if self.executor == "ray":
+            Demand(1 if self.cpus is None else self.cpus, self.gpus or 0)
+
+    def _check_sharing(self) -> None:
         if self.pack not in (None, "auto") and (not isinstance(self.pack, int) or not 1 <= self.pack <= MOST_PACKED):
             given = "that many" if isinstance(self.pack, int) and self.pack > MOST_PACKED else self.pack
             raise InputError(f"--pack: {given} trials on a GPU\n  = give a number from 1 to {MOST_PACKED}, or auto")
         if self.ranks is not None and self.ranks < 1:
             raise InputError(f"--ranks: {self.ranks} processes per trial\n  = give at least one")
         if self.pack is not None:
-            without = {"--gpus": self.gpus is not None}
+            why = ", which runs one trial at a time" if self.executor == "inline" else ""
+            without = {f"--executor inline{why}": self.executor == "inline", "--gpus": self.gpus is not None}
             without[f"--ranks {self.ranks}: each process has a GPU of its own"] = self.processes > 1
             if clash := [name for name, there in without.items() if there]:
                 raise InputError(f"--pack has no effect with {clash[0]}\n  = leave one of them out")

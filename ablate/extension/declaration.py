@@ -1,4 +1,4 @@
-"""Declaration: the addition that a file makes, of one of eight kinds, and the faults that it can have.
+"""Declaration: the addition that a file makes, of one of seven kinds, and the faults that it can have.
 
 Each kind has a folder whose files are the list of what ships. A declaration is what planning sees of a thing, without
 torch; many have settings, which are a document of their own.
@@ -63,11 +63,8 @@ SAMPLER = Kind(
     "sampler", "sampler", "samplers", "execute/search/samplers", "proposer", "decorate the function that makes it with"
 )
 CORPUS = Kind("corpus", "corpus", "corpora", "data/corpora", "reader", "decorate the function that reads it with")
-EXECUTOR = Kind(
-    "executor", "executor", "executors", "execute/executors", "builder", "decorate the function that builds it with"
-)
 
-KINDS = (COMPONENT, PROBE, OPTIMIZER, SCHEDULE, OBJECTIVE, SAMPLER, CORPUS, EXECUTOR)
+KINDS = (COMPONENT, PROBE, OPTIMIZER, SCHEDULE, OBJECTIVE, SAMPLER, CORPUS)
 
 
 # The declaration of a file, and its faults

@@ -49,8 +49,6 @@ HEAVY_ROOMS = (
     "ablate.compiler",
     "ablate.probes.measure",
     "ablate.execute.search.proposer",
-    "ablate.execute.gpu",
-    "ablate.execute.worker",
 )
 """Rooms and files of ours that import one of them, or that planning does not need."""
 REST = "__put_off__"

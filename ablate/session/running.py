@@ -19,7 +19,6 @@ from ablate.data.streams import prepare
 from ablate.errors import InputError, RefusedError
 from ablate.execute.controller import Controller, EndCounts, Interrupt, Work
 from ablate.execute.executor import FAILED, ExecutorOptions, cache_of
-from ablate.execute.executors.declare import build_executor, check_executor
 from ablate.execute.search.proposer import proposer_for
 from ablate.execute.search.ranking import JobOutcome, ladder_of
 from ablate.execute.search.search import BlockSearch
@@ -86,10 +85,8 @@ def run(
     """
     options, console, folder = options or ExecutorOptions(), console or terminal.Console(), Path(results)
     check_uri(mirror if isinstance(mirror, str) else None)
-    files = tuple(Path(plugin).resolve() for plugin in plugins)
-    check_executor(options, files)
     options.check_batch(space.recipe.batch, smallest_batch(space.recipe))
-    limit, say = options.limit, line_writer(console)
+    files, limit, say = tuple(Path(plugin).resolve() for plugin in plugins), options.limit, line_writer(console)
 
     def ready(planned: Planned) -> Planned:
         if show_plan is not None:
@@ -149,6 +146,7 @@ def _train(
     space = planned.space
     if not planned.to_run and space.design.search is None:  # a search replays what it knows, and asks for more
         return EndCounts()
+    from ablate.execute.local import build_executor  # loads torch, which a run that trains nothing does not need
 
     for data in planned.texts:  # once here, rather than in all workers at the same time
         prepare(data, space.folder, cache_of(store.folder), space.grammar.catalogue)

@@ -4,20 +4,17 @@ components.py  ComponentContract and ProbeContract, to inherit in a test of your
 recipes.py     OptimizerContract, ScheduleContract and ObjectiveContract, likewise
 samplers.py    SamplerContract, likewise
 corpora.py     CorpusContract, likewise
-executors.py   ExecutorContract, likewise
 contract.py    how a contract runs all of its tests, without pytest too, and reads the YAML that it is given
 """
 
 from ablate.testing.components import ComponentContract, ProbeContract
 from ablate.testing.corpora import CorpusContract
-from ablate.testing.executors import ExecutorContract
 from ablate.testing.recipes import ObjectiveContract, OptimizerContract, ScheduleContract
 from ablate.testing.samplers import SamplerContract
 
 __all__ = [
     "ComponentContract",
     "CorpusContract",
-    "ExecutorContract",
     "ObjectiveContract",
     "OptimizerContract",
     "ProbeContract",

@@ -74,6 +74,6 @@ def test_a_plugin_s_own_is_among_them(tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", ["samplers", "corpora", "executors"])
+@pytest.mark.parametrize("kind", ["samplers", "corpora"])
 def test_every_kind_has_its_list(kind):
     assert run(kind).strip() and isinstance(json.loads(run(kind, "--json")), list)

@@ -15,10 +15,8 @@ from ablate.components.registry import declarations
 from ablate.errors import InputError
 from ablate.execute import executor, gpu
 from ablate.execute.executor import NO_STEP, SHARE, ExecutorOptions, Task, default_workers
-from ablate.execute.executors.declare import build_executor, check_executor
-from ablate.execute.executors.inline import Inline
-from ablate.execute.executors.local import Local
 from ablate.execute.gpu import CONTEXT, Gpu, Packer
+from ablate.execute.local import Inline, Local, build_executor
 from ablate.train.events import Outcome, Row
 
 GIB = 2**30
@@ -67,7 +65,7 @@ def test_options_come_back_as_they_were_kept(options):
 )
 def test_what_does_not_go_together_is_refused(asked, message):
     with pytest.raises(InputError) as refused:
-        check_executor(ExecutorOptions(**asked))
+        ExecutorOptions(**asked)
     assert message in str(refused.value)
 
 

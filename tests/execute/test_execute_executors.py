@@ -13,8 +13,7 @@ from tiny_spaces import rows_of, write_world
 
 import ablate
 from ablate.execute.executor import Message, Task
-from ablate.execute.executors.inline import Inline
-from ablate.execute.executors.local import Local
+from ablate.execute.local import Inline, Local
 from ablate.store import claim
 from ablate.train.events import Began, Outcome, Row, Saved
 

@@ -11,8 +11,8 @@ from ablate.components.registry import declarations
 from ablate.errors import RefusedError
 from ablate.execute import gpu
 from ablate.execute.executor import SHARE, Attempt, Message, Task, after_lack
-from ablate.execute.executors.local import Local
 from ablate.execute.gpu import CONTEXT, Gpu, Packer, with_share
+from ablate.execute.local import Local
 from ablate.execute.worker import ending_of
 from ablate.train.events import Outcome
 

@@ -15,7 +15,7 @@ import ablate
 from ablate.errors import FailedError
 from ablate.execute import worker
 from ablate.execute.executor import REFUSED, Task
-from ablate.execute.executors.local import Local
+from ablate.execute.local import Local
 from ablate.store import machines
 from ablate.store.results import Results
 from ablate.train.events import Began, Outcome, Row

@@ -91,7 +91,7 @@ def test_where_the_pass_over_the_first_batch_lacks_memory_parts_are_not_tried(tr
     """It takes the whole batch at once; what is told says so. The twin: a trial on a share is tried alone before."""
     from ablate.execute import work
     from ablate.execute.executor import SHARE, UNCUT, Attempt, after_lack
-    from ablate.execute.executors.inline import Inline
+    from ablate.execute.local import Inline
 
     def lacking(model, tokens):
         raise torch.OutOfMemoryError(f"CUDA out of memory for {len(tokens)} sequences")

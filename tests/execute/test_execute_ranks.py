@@ -22,7 +22,7 @@ import ablate
 from ablate.execute import worker
 from ablate.execute import worker as together
 from ablate.execute.executor import REFUSED, Task
-from ablate.execute.executors.local import Local
+from ablate.execute.local import Local
 from ablate.store import claim, journal
 from ablate.train import data_parallel as ranks_module
 from ablate.train.data_parallel import RankLost, Ranks

@@ -18,8 +18,8 @@ import ablate
 from ablate.components.registry import declarations
 from ablate.errors import RefusedError
 from ablate.execute.executor import Task
-from ablate.execute.executors.inline import Inline
 from ablate.execute.gpu import CONTEXT, MemoryForecast
+from ablate.execute.local import Inline
 from ablate.execute.ray import RayTune
 from ablate.store import claim
 from ablate.store.snapshot import Snapshot

@@ -10,8 +10,7 @@ import ablate
 from ablate.execute import worker
 from ablate.execute.controller import Controller, Work
 from ablate.execute.executor import ExecutorOptions, Task
-from ablate.execute.executors.inline import Inline
-from ablate.execute.executors.local import Local
+from ablate.execute.local import Inline, Local
 from ablate.store import journal
 from ablate.store.results import Results
 from ablate.train.events import Began, Outcome, Row, Saved

@@ -29,7 +29,7 @@ from ablate.cli.app import app
 from ablate.errors import InputError
 from ablate.execute.controller import Interrupt
 from ablate.execute.executor import ExecutorOptions, Message
-from ablate.execute.executors.local import _Driver, _LocalTrial
+from ablate.execute.local import _Driver, _LocalTrial
 from ablate.execute.ray import own_cluster
 from ablate.session.reporting import report_run
 from ablate.store import claim

@@ -16,8 +16,7 @@ from tiny_spaces import rows_of, write_world
 import ablate
 from ablate.errors import RefusedError
 from ablate.execute.executor import NO_STEP, Task
-from ablate.execute.executors.inline import Inline
-from ablate.execute.executors.local import Local
+from ablate.execute.local import Inline, Local
 from ablate.store.snapshot import Snapshot
 
 QUIET = {"console": Console(quiet=True), "mirror": False}

@@ -59,7 +59,7 @@ def train(trials, space: Space, results: Path) -> None:
     from ablate.data.streams import prepare
     from ablate.execute.controller import Controller, Work
     from ablate.execute.executor import ExecutorOptions, cache_of
-    from ablate.execute.executors.inline import Inline
+    from ablate.execute.local import Inline
     from ablate.report.progress import Progress
 
     prepare(space.data, space.folder, cache_of(results))

@@ -20,7 +20,6 @@ TOPICS = {
     "sampler": ("samplers", "neighbour"),
     "probe": ("probes", "sparsity"),
     "corpus": ("corpora", "verses"),
-    "executor": ("executors", "cool"),
 }
 """Pages of the manual, with the list that names their example."""
 

@@ -181,9 +181,6 @@ def test_what_runs_with_a_file_of_ones_own_is_a_question_that_can_be_asked(words
     """`check` stands for `run`: all is read, and nothing trained."""
     monkeypatch.chdir(examples)
     verb, *others = words
-    if "--executor" in others:  # `check` asks where nothing runs
-        at = others.index("--executor")
-        del others[at : at + 2]
     done = CliRunner().invoke(app, ["list" if verb == "list" else "check", *others])
     assert done.exit_code == 0, done.output
 
@@ -191,7 +188,7 @@ def test_what_runs_with_a_file_of_ones_own_is_a_question_that_can_be_asked(words
 @pytest.mark.fast
 def test_every_block_of_python_is_run_by_a_test():
     """README's here; those of components, of tables and of Python in files of their own, the others together."""
-    own_things = {"optimizer", "schedule", "objective", "sampler", "probe", "corpus", "executor"}
+    own_things = {"optimizer", "schedule", "objective", "sampler", "probe", "corpus"}
     assert {name for name in DOCUMENTS if code(name, "python")} == {
         "README",
         "component",
@@ -259,7 +256,7 @@ def test_the_files_a_document_names_exist_and_its_python_can_be_read(name):
 
 @pytest.mark.fast
 def test_readme_leads_to_every_page_and_is_short():
-    own = {"component", "probe", "optimizer", "schedule", "objective", "sampler", "corpus", "executor", "install"}
+    own = {"component", "probe", "optimizer", "schedule", "objective", "sampler", "corpus", "install"}
     linked = set(re.findall(r"\(ablate/docs/(\w+)\.md\)", README.partition("## Where to go next")[2]))
     assert linked == MANUAL.keys() - own
     assert {topic for topic in own if f"ablate docs {topic}`" in MANUAL["extending"]} == own - {"install"}

@@ -1,4 +1,4 @@
-"""Local: worker processes on this machine.
+"""Local: the executors of this machine, in worker processes or in this process, and the choice of a run's executor.
 
 `Local` starts its worker processes once and reuses them (see `supervisor`). A worker that dies ends its trial as
 interrupted, and is replaced; one that gets SIGTERM (its machine is being reclaimed) saves the state of its trial. When
@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
+from ablate.block.catalogue import Catalogue
+from ablate.components.registry import declarations
 from ablate.errors import InputError
+from ablate.execute import gpu
 from ablate.execute.executor import (
     GRACE,
     NO_STEP,
@@ -21,6 +25,7 @@ from ablate.execute.executor import (
     UNTOUCHED,
     Emit,
     Executor,
+    ExecutorOptions,
     Message,
     NextTask,
     ShouldStop,
@@ -30,19 +35,12 @@ from ablate.execute.executor import (
     did_not_stop,
     outcome_of,
 )
-from ablate.execute.executors.declare import Setup, executor, implements
-from ablate.train.events import Outcome
-
-
-@executor("local", source="this work", takes=("workers", "pack"))
-class Config:
-    """Every option of this machine."""
-
-
-import ablate.execute.gpu as gpu
-from ablate.execute.gpu import Packer, with_share
+from ablate.execute.gpu import MemoryForecast, Packer, with_share
+from ablate.execute.ray import RayTune
 from ablate.execute.supervisor import Supervisor, WorkerProcess
-from ablate.execute.worker import timed_out
+from ablate.execute.worker import messages, timed_out
+from ablate.plan.plan import Trial
+from ablate.train.events import Outcome
 
 LISTEN_FOR = 0.1  # seconds to wait for a message before checking whether workers are alive and more work is available
 
@@ -194,12 +192,57 @@ def _outcome(state: _LocalTrial, worker: WorkerProcess) -> Outcome:
     return Outcome("interrupted", state.step, {"error": f"its worker was lost ({worker.how})"} | printed)
 
 
-@implements(Config)
-def build_local(setup: Setup) -> Executor:
-    """InputError if this machine has fewer GPUs than a trial has processes."""
-    options, say = setup.options, setup.say
+class Inline:
+    """One worker: this process, for debugging and tests. A trial that hangs in a kernel cannot be stopped here."""
+
+    workers = 1
+
+    def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
+        while not should_stop() and (task := next_task()) is not None:
+            for message in messages(task, should_stop):
+                handle(message)
+
+
+# The executor that the options of a run name: in this process, in workers on this machine, or on Ray.
+
+
+def build_executor(
+    options: ExecutorOptions,
+    threads: int,
+    say: Callable[[str], None],
+    *,
+    plugins: tuple[Path, ...] = (),
+    known: Iterable[tuple[Trial, Outcome]] = (),
+) -> Executor:
+    """Build the executor for trials of `threads` threads, with the components that trials are planned with. `say`
+    receives notices for the user; `known` are trials of earlier runs, whose measured memory is used for similar ones.
+    InputError if this machine has fewer GPUs than a trial has processes."""
+    if options.executor == "inline":
+        return Inline()
+    if options.executor == "local":
+        return _build_local(options, threads, say, declarations(plugins), known)
+    return RayTune(
+        options.workers,
+        address=options.address,
+        cpus=float(threads) * options.processes if options.cpus is None else options.cpus,
+        gpus=options.gpus,
+        ranks=options.processes,
+        pack=options.pack,
+        forecast=None if options.pack is None else MemoryForecast(declarations(plugins), known),
+        stop_within=options.patience,
+        say=say,
+    )
+
+
+def _build_local(
+    options: ExecutorOptions,
+    threads: int,
+    say: Callable[[str], None],
+    catalogue: Catalogue,
+    known: Iterable[tuple[Trial, Outcome]],
+) -> Executor:
     there, ranks, pack = gpu.gpus(), options.processes, options.pack
-    workers = options.workers or default_workers(setup.threads, [gpu.memory for gpu in there], ranks, pack)
+    workers = options.workers or default_workers(threads, [gpu.memory for gpu in there], ranks, pack)
     stop_within = options.patience
     if not there:
         if pack is not None:
@@ -212,7 +255,7 @@ def build_local(setup: Setup) -> Executor:
         )
     if pack is None and options.workers:
         pack = -(-workers // len(there))
-    packer = Packer(there, setup.catalogue, workers=workers, pack=pack, ranks=ranks, known=setup.known)
+    packer = Packer(there, catalogue, workers=workers, pack=pack, ranks=ranks, known=known)
     if options.workers and packer.slots < options.workers:
         say(f"the GPUs can run {packer.slots} trials at a time, of the {options.workers} requested")
     return Local(min(workers, packer.slots), packer, stop_within=stop_within, say=say)
