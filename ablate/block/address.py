@@ -308,7 +308,6 @@ ENCODER: Final = "encoder"
 """The output of the encoder, which only the `source` of an attention can read: it has another length."""
 IN, OUT = "in", "out"
 EVERY_LAYER: Final = "*"
-WHICH_LAYER: Final = ("first", "previous", EVERY_LAYER)
 VALUE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 ONE_LAYER: Final = r"first|previous|\*|[0-9]+|\([^()]*(?:\([^()]*\)[^()]*)*\)"
 OF_LAYER = re.compile(rf"layers\.({ONE_LAYER})\.(.+)")

@@ -275,51 +275,32 @@ def list_presets(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Js
     answer(catalogue.presets(load_grammar(grammar, plugin), as_json=json))
 
 
-@listing.command("components", cls=Verb)
-def list_components(plugin: Plugin = None, json: Json = False) -> None:
-    """List every component by its slot: what it does, and the paper it is from."""
-    from ablate import api
-    from ablate.report.screens import catalogue
-
-    answer(catalogue.components(api.catalogue(plugin or ()), as_json=json))
-
-
-@listing.command("probes", cls=Verb)
-def list_probes(plugin: Plugin = None, json: Json = False) -> None:
-    """List the probes that a space may name: the metrics of each, and what they mean."""
-    from ablate import api
-    from ablate.report.screens import catalogue
-
-    answer(catalogue.probes(api.catalogue(plugin or ()), as_json=json))
-
-
 def _list_verb(things: str) -> Callable[..., None]:
     def list_things(plugin: Plugin = None, json: Json = False) -> None:
         from ablate import api
         from ablate.report.screens import catalogue
 
-        answer(catalogue.things(things, api.catalogue(plugin or ()).others.get(things, {}).values(), as_json=json))
+        of = api.catalogue(plugin or ())
+        own = {"components": catalogue.components, "probes": catalogue.probes, "metrics": catalogue.metrics}
+        if things in own:
+            answer(own[things](of, as_json=json))
+        else:
+            answer(catalogue.things(things, of.others.get(things, {}).values(), as_json=json))
 
     return list_things
 
 
 for things, about in {
+    "components": "List every component by its slot: what it does, and the paper it is from.",
+    "probes": "List the probes that a space may name: the metrics of each, and what they mean.",
     "optimizers": "List the optimisers that recipe.optimizer may name.",
     "schedules": "List the learning-rate schedules that recipe.schedule.decay may name.",
     "objectives": "List the objectives that recipe.objective may name.",
     "samplers": "List the samplers by which a search may propose blocks.",
     "corpora": "List the corpora that data.corpus may name.",
+    "metrics": "List the metrics that can be judged and searched for, and the probe that each needs.",
 }.items():
     listing.command(things, cls=Verb, help=about)(_list_verb(things))
-
-
-@listing.command("metrics", cls=Verb)
-def list_metrics(plugin: Plugin = None, json: Json = False) -> None:
-    """List the metrics that can be judged and searched for, and the probe that each needs."""
-    from ablate import api
-    from ablate.report.screens import catalogue
-
-    answer(catalogue.metrics(api.catalogue(plugin or ()), as_json=json))
 
 
 def answer(output: RenderableType) -> None:

@@ -72,7 +72,7 @@ class Padding:
         return self.real
 
     def tell(self, model: nn.Module, *, stack: str) -> None:
-        """Let the attention in a stack, and that which reads from elsewhere, leave padding out as keys."""
+        """Let attention in a stack, or that reads elsewhere, leave out padding as keys; forgotten behind each pass."""
         for name, module in model.named_modules():
             if isinstance(module, Attend) and (module.elsewhere or name.startswith(f"{stack}.")):
                 module.padding = self

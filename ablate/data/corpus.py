@@ -226,6 +226,8 @@ def _fitting(left: Mapping[str, int], room: float) -> Iterator[str]:
             yield name
 
 
+# The contents of a corpus, and whether they are enough.
+
 DECIDE = (
     ("model", "context"),
     ("recipe", "batch"),

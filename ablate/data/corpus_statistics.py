@@ -237,7 +237,7 @@ def measure_inputs(
 ) -> Floats:
     """Return K, [P, P]: of images in patches of that side, of whole images (None), or of frames.
 
-    Quick where `measure_repetition` is; raises RefusedError as `prepare` does.
+    Quick if it was measured before: of a `known` fingerprint no file is read. Raises RefusedError as `prepare` does.
     """
 
     def of(streams: TokenStreams) -> Floats:

@@ -81,6 +81,8 @@ class LibraryTokenizer(ABC):
         return str(self.trained.to_str())
 
 
+# Byte-level BPE.
+
 END_OF_TEXT = "<|endoftext|>"
 """The separator. The same characters inside a text stay characters."""
 

@@ -16,7 +16,7 @@
     start.py           models before their first step: built, measured, and compared
     search/            proposals over a grammar: random, evolution, Optuna's samplers
 
-Only this package knows Ray and Optuna; Ray is loaded by `ray_driver`, and only within a run. In the results folder,
+Only this package knows Ray and Optuna; Ray is loaded only within a run. In the results folder,
 workers write checkpoints, claims, what their machine computes, and the traces of trials that hang; the driver writes
 everything else. Never here: a metric defined, a number judged, any other file written except through the store.
 """

@@ -231,6 +231,9 @@ def _count(number: float, unit: str) -> str:
     return f"{number:g} {unit}" + ("" if number == 1 else "s")
 
 
+# The tasks that an executor is handed, and the messages that it hands back.
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """A trial to carry out, from the checkpoint `resume` if it has one that was made with the same `versions`.

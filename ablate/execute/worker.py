@@ -190,6 +190,19 @@ def ending_of(error: Exception | SystemExit, step: int) -> Outcome:
     return Outcome("bug", step, {"error": f"{type(error).__name__}: {error}", "trace": trace})
 
 
+def state_of(task: Task) -> bytes | None:
+    """Read the state of a task's checkpoint; None if it starts from the beginning. RefusedError if it is damaged."""
+    if task.resume is None:
+        return None
+    state = journal.read_checkpoint(task.folder, task.trial.id, task.resume)
+    if state is None:
+        raise RefusedError(
+            f"the checkpoint of trial {task.trial.id} at step {task.resume.step} is missing or damaged\n"
+            "  = run again: the trial then resumes from its last intact checkpoint, or from the start"
+        )
+    return state
+
+
 # The trace of a trial that hangs within a step, beyond the reach of Python: `running/<trial>.trace` in the results
 # folder, read by whoever ends the worker.
 
@@ -456,16 +469,3 @@ def _outcome_of_rank(rank: int, process: subprocess.Popen[bytes]) -> Outcome | N
         return outcome and replace(outcome, detail=outcome.detail | {"rank": rank})
     how = f"by signal {-process.returncode}" if process.returncode < 0 else f"with exit code {process.returncode}"
     return Outcome("interrupted", 0, {"error": f"its rank {rank} was lost ({how})", "rank": rank})
-
-
-def state_of(task: Task) -> bytes | None:
-    """Read the state of a task's checkpoint; None if it starts from the beginning. RefusedError if it is damaged."""
-    if task.resume is None:
-        return None
-    state = journal.read_checkpoint(task.folder, task.trial.id, task.resume)
-    if state is None:
-        raise RefusedError(
-            f"the checkpoint of trial {task.trial.id} at step {task.resume.step} is missing or damaged\n"
-            "  = run again: the trial then resumes from its last intact checkpoint, or from the start"
-        )
-    return state

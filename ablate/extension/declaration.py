@@ -99,7 +99,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class DeclarationFault:
-    """A mistake in a declaration: `at` is its field, or its keyword (of whose values `word`); `notes` are ways out."""
+    """A mistake: `at` is a field, or a keyword of the declaration (of its values `word`); `notes` are ways out."""
 
     message: str
     at: str
@@ -186,6 +186,7 @@ class Configured(Declaration):
     settings: type[BaseModel]
 
     def read(self, values: Any) -> Any:
+        """Read plain `values`, as a Choice has them; pydantic's ValidationError if they do not fit."""
         return self.settings.model_validate(values)
 
 
@@ -203,7 +204,7 @@ def declare_settings(
     """The decorator of a settings class, which declares it as a `spec`; `more` are the other fields of `spec`.
 
     The class must have the fields in `needs`, and none with a default unless `defaults` are allowed; `faults` yields
-    further ones. Raises DeclarationError with all faults.
+    further faults of the class. Raises DeclarationError with all faults.
     """
 
     def declare(cls: type[S]) -> type[S]:

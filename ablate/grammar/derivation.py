@@ -280,7 +280,7 @@ def _top(value: Value) -> set[str]:
     return {node.name for node in nodes if isinstance(node, Node)}
 
 
-# The values that occur in any derivation, and the sizes that they name.
+# The sizes that any derivation names.
 
 
 def sizes_derived(template: Template) -> frozenset[str]:

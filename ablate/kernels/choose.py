@@ -2,7 +2,8 @@
 
 If every able backend would hold one, it is the first of them. An objection is what a backend cannot do; a reservation
 that it needs a tensor of all pairs for every batch and head; both are known on any machine, so a plan can show the
-order. A refusal is known to the training machine only (no operator there, or wrong numbers, see `gate`).
+order. A refusal (no operator there, or wrong numbers, see `gate`) is known to the training machine only, and passed to
+`choose`.
 """
 
 from __future__ import annotations

@@ -106,7 +106,8 @@ def attention_entropy(
     """Compute the entropy of each query's weights, in float32 at least, `rows` queries at a time.
 
     A `mask` replaces `causal`; `padding` is True for the keys that are tokens. 0 for a query that sees none. Not by
-    LSE_t - q_t·Σ_s p_ts k_s·scale: that is off by nats in bfloat16 exactly where attention collapses.
+    LSE_t - q_t·Σ_s p_ts k_s·scale: that is wrong with maps or a bias, and off by nats in bfloat16 where attention
+    collapses.
     """
     n_times = q.shape[-2]
     mask, causal = named(mask, causal=causal)

@@ -32,7 +32,7 @@ SCHEME = 2
 # The work of a trial: what of it decides the numbers, and what of it trials of other blocks share.
 
 BY_CONTENT = ("data", "folder", "architecture", "measure")
-"""Fields that are mere names, or enter a hash by their content: the text by the corpus's fingerprint."""
+"""The folder, a mere name, and fields that enter a hash by their content: the text by the corpus's fingerprint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

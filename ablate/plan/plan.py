@@ -54,7 +54,7 @@ class Trial:
     """One training run. Executing it needs no other input.
 
     `id` is the hash of what decides its numbers, `conditions` that of what it shares with trials of other blocks and
-    seeds (`plan/identity.py`). `seed` decides batches, evaluation windows and initialisation, `salt` the initialisation
+    seeds (`trial_id`, `conditions_of`). `seed` decides batches, evaluation windows and initialisation, `salt` the last
     alone. `split` is `tuning` where its numbers are used for a choice, else `verdict`.
     """
 

@@ -192,6 +192,9 @@ def _of_earlier_version(question: Question, known: Mapping[str, Compared]) -> It
         yield EarlierJudgement(question=question, account=account, effect=effect)
 
 
+# The account of each comparison as it is asked now.
+
+
 def account_of(
     design: Plan | JudgedDesign, finals: Finals, *, rules: Judge, folder: Path, reading: bool = False
 ) -> Account:

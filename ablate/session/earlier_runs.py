@@ -35,7 +35,7 @@ from ablate.store.documents import Documents, ResolvedSpace, TextDocument, diges
 from ablate.store.durable import check_folder, compact, write_whole, writing
 from ablate.store.files import digest_of
 from ablate.store.records import KeptPlan, Request, status_command
-from ablate.store.snapshot import Snapshot
+from ablate.store.snapshot import Snapshot, growing, standings, unjudged, unplanned
 from ablate.train.definitions import definitions
 from ablate.train.events import WITH_RESULT
 
@@ -210,7 +210,7 @@ def as_run(folder: Path, request: Request) -> KeptSpace:
 
 
 def where_it_was(folder: Path, request: Request) -> KeptSpace:
-    """The space of a run whose plan keeps no files, read where it was; the error says what the folder lacks."""
+    """The space of a run without a plan, or whose plan keeps no files, read where it was; errors say what it lacks."""
     plugins = tuple(map(Path, request.plugins))
     try:
         catalogue = declarations(plugins)
@@ -360,8 +360,6 @@ def resumable(
     it as it was requested, whatever its files say by now. One whose texts or code have changed cannot be resumed, since
     it would be another question: the second value says why not. InputError if nothing was run, or not that space.
     """
-    from ablate.store.snapshot import growing, standings, unjudged, unplanned  # loads Arrow, to read a folder
-
     folder, now = Path(results), Snapshot(Path(results))
     requests, grows, to_judge, stopped = requests_of(folder, name), growing(now), unjudged(now), unplanned(now)
     trials: dict[str, list[TrialStatus]] = {space: [] for space in requests}
@@ -397,8 +395,6 @@ def retriable(
     `trials` are ids, `outcomes` kinds of failure (default: all). The second value says why others cannot be trained
     again. InputError if nothing was run, and if something named has not failed, or does not exist.
     """
-    from ablate.store.snapshot import growing, standings  # loads Arrow, to read a folder
-
     folder, now = Path(results), Snapshot(Path(results))
     requests, grows = requests_of(folder, name), growing(now)
     there = [status for status in standings(now) if status.space in requests]

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 PathLike: TypeAlias = "str | Path"
 RESULTS = Path("results")
 Forecasting: TypeAlias = Literal["none", "quick", "kept"]
-"""The forecasts of a plan, by the number of tokens: see `execute/forecaster.py`."""
+"""Whether a plan has forecasts, and over how many tokens: see `execute/forecaster.py`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ def plan_from(
     known = frozenset(id for id, outcome in outcomes.items() if is_settled(outcome, limit))
 
     def finals(trial_ids: Collection[str]) -> Finals:
-        from ablate.store import measurements  # loads DuckDB, which a new folder does not need
+        from ablate.store import measurements  # loads DuckDB and SciPy, which a new folder does not need
 
         return measurements.finals(folder, trial_ids)
 

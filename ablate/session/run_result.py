@@ -61,7 +61,7 @@ CURVES = f"""
     WHERE x.metric <> 'token_kernel'
     GROUP BY m.place, m.variant, x.metric, x.address, x.step ORDER BY m.place, x.metric, x.address, x.step
 """
-"""The view `curve_frame`, restricted to the trials of one run."""
+"""The view `curves`, restricted to the trials of one run."""
 KERNELS = f"""
     SELECT m.variant, m.seed, k.step, k.address, k.i, k.j, k.first_i, k.first_j, k.value
     FROM (SELECT DISTINCT trial_id, step, address, i, j, first_i, first_j, value FROM kernels) k

@@ -81,7 +81,7 @@ def run(
 
     Options, `fresh` and `mirror` are as in `ablate.run`. `retry` trains the failed trials with these ids again.
     `show_plan` is called before training and `show_run` when the answer is known, before it is mirrored. Ctrl-C stops
-    at the next step of each running trial; calling this again resumes all of them.
+    at the next step of each running trial; calling this again resumes all of them. Raises RefusedError as `ablate.run`.
     """
     options, console, folder = options or ExecutorOptions(), console or terminal.Console(), Path(results)
     check_uri(mirror if isinstance(mirror, str) else None)
@@ -367,6 +367,9 @@ def failures(plan: Plan, store: Results) -> tuple[tuple[Trial, Outcome], ...]:
     outcomes = store.outcomes()
     trials = {trial.id: trial for trial in plan.trials}
     return tuple((t, outcomes[id]) for id, t in trials.items() if id in outcomes and outcomes[id].kind in FAILED)
+
+
+# A run of a search: what it proposes, what of it is trained again, and its record.
 
 
 class SearchRun:

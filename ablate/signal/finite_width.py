@@ -149,7 +149,7 @@ class Scatter:
 
 
 HERE = Scatter()  # at the root itself
-FORGOTTEN = Scatter(follows=0.0)  # behind a norm, or anything else without a size
+FORGOTTEN = Scatter(follows=0.0)  # behind what has no size: an empty kernel, a factor, one-hot tokens
 
 
 def added_scatter(

@@ -1,4 +1,4 @@
-"""Network shaping: gains around activations and attention, and those of one layer derived from a whole network's.
+"""Network shaping: affine maps around activations, gains of attention, and those of a layer from a whole network's.
 
 A plan needs this file, so it loads no NumPy; activations without a closed form are solved in `kernel_maps`.
 """

@@ -1,4 +1,7 @@
-"""Skipless matrices: the attention matrices of E-SPA and U-SPA, also behind an MLP, and each as output of a softmax."""
+"""Skipless matrices: the attention matrices of E-SPA and U-SPA, also behind an MLP, and each as output of a softmax.
+
+All in float64; matrices are [T, T], by query and key.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,6 @@ from ablate.signal.skipless import LayerStep, check_repetition, diagonal
 #
 #     He et al. 2023, arXiv:2302.10322: Lemma 1 (the factor), Theorem 3 (A in closed form), App. A (not causal),
 #     App. B (repeated tokens).
-#
-# All in float64; matrices are [T, T], by query and key.
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -271,10 +272,9 @@ def _check_entries(matrix: Array) -> None:
 
 # A given attention matrix as the output of a softmax: a bias on its scores, and a factor on each of its rows.
 #
-# A v = D softmax(B) v D = Diag(row sums of A), P = D⁻¹ A, B = log P
+#     A v = D softmax(B) v        D = Diag(row sums of A),  P = D⁻¹ A,  B = log P
 #
-# He et al. 2023, arXiv:2302.10322, Sec. 3.3 and Eq. 10.
-
+#     He et al. 2023, arXiv:2302.10322, Sec. 3.3 and Eq. 10.
 
 LEAST_WEIGHT = float(np.finfo(np.float64).tiny)
 """P below this, 0 included, counts as this: its logarithm, -708.4, is finite in every type, and its weight is 0 in

@@ -1,4 +1,4 @@
-"""YAML from a file or a text as located values, one document laid over another, and the types of the values."""
+"""YAML from a file or a text as located values, and one document laid over another."""
 
 from __future__ import annotations
 

@@ -256,10 +256,10 @@ def _parts_set(factor: VariedAddress, blocks: Sequence[Block], space: Space) -> 
                 yield name, factor.selector.fields
 
 
-# Sizes of a ladder: each is one, and a law can be fitted to them
+# Checks of the sizes of a ladder: each is a size, and a law can be fitted to them
 
 DECIDE_TOKENS = ("recipe.batch", "recipe.batch_ramp", "model.context")
-"""The addresses that decide how many tokens a step has, and which the first batch."""
+"""The addresses that decide how many tokens a step has, and which of them the first batch."""
 
 
 def check_ladder(space: Space, problems: Problems) -> None:

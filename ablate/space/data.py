@@ -148,7 +148,7 @@ class Layout:
     classes: int
 
     @property
-    def bytes(self) -> int:
+    def bytes(self) -> int:  # of the values of one example, without its targets
         return prod(self.shape) * {"uint8": 1, "float32": 4}[self.dtype]
 
     @property

@@ -61,7 +61,7 @@ def log_ratio(before: float, after: float) -> float:
 
 ROUNDING = 1e-12  # differences that vary by less than this share of the original values count as constant
 
-SD_LEVEL = 0.8  # One-sided level of the upper limit of the standard deviation from which studies are planned
+SD_LEVEL = 0.8  # one-sided level of the upper limit of the standard deviation from which studies are planned
 
 
 def spread(values: Floats, *, of: float = 0.0) -> float:

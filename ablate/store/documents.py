@@ -190,7 +190,7 @@ class AccountDocument(TypedDict):
 
 
 class JudgedDocument(TypedDict):
-    """A `space.Judged`."""
+    """A `space.judge.Judged`."""
 
     margin: float | str
     scale: Literal["linear", "log"]

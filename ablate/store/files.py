@@ -21,7 +21,7 @@ from pydantic import StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from ablate.errors import InputError, RefusedError
 from ablate.store import durable
-from ablate.store.durable import UNFINISHED, Appender, check_folder, compact, reading, remove, write_whole, writing
+from ablate.store.durable import UNFINISHED, Appender, check_folder, compact, reading, write_whole, writing
 from ablate.train.events import Outcome, OutcomeKind
 
 WITNESS = "witness.jsonl"
@@ -143,14 +143,19 @@ def keep(folder: Path, kind: Kind, content: Mapping[str, object], number: int, *
     before = [each for each in names(folder, kind) if stem and each.startswith(f"{kind}/{stem}.") and each != name]
     put_listed(folder, name, written, replaced=before)
     for each in before:
-        remove(folder / each)
+        _unlink(folder / each)
     return KeptDocument(name, number, json.loads(written))
 
 
 def withdraw(folder: Path, name: str) -> None:
     """Delete a document that turned out to be of no use; needs the lock."""
     bear_witness(folder, (), replaced=[name])
-    remove(folder / name)
+    _unlink(folder / name)
+
+
+def _unlink(path: Path) -> None:
+    with writing(path):
+        path.unlink(missing_ok=True)
 
 
 def keep_source(folder: Path, content: bytes) -> str:

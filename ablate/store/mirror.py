@@ -69,8 +69,8 @@ FILE = "mlflow.jsonl"
 
 Report: TypeAlias = Mapping[str, str]
 """The verdicts of a space as texts by file name: `verdicts.md` is shown on its page, all are kept as files."""
-Reports: TypeAlias = Mapping[str, Report]
-Experiments: TypeAlias = dict[str, MlflowExperiment]  # Reports, and what MLflow has, by space
+Reports: TypeAlias = Mapping[str, Report]  # by space
+Experiments: TypeAlias = dict[str, MlflowExperiment]  # what MLflow has, by space
 
 
 @dataclass(frozen=True)

@@ -244,6 +244,8 @@ def is_answer(name: str) -> bool:
     return bool(dot) and kind in (*NUMBERS, VERDICT)
 
 
+# An experiment: the variants and the runs of a space.
+
 FORM = 6  # incremented when runs of the same trials show something different: then every run is sent again
 
 ForecastValue: TypeAlias = float | str | Sequence[str] | None

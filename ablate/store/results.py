@@ -297,7 +297,7 @@ class Results:
             self._starts[trial_id] = self._new_segment(trial_id, began.versions, self._when(trial_id, began))
 
     def _when(self, trial_id: str, began: Began) -> float:
-        """Return when a worker began, by its own clock, but since its trial was handed out: clocks of nodes differ."""
+        """Return when a worker began by its own clock, between handing out and now: clocks of nodes differ."""
         return min(max(began.at, self._handed_out[trial_id]), time.time())
 
     def _new_segment(self, trial_id: str, versions: Mapping[str, str], began: float | None = None) -> TrialStart:

@@ -9,8 +9,7 @@
     initial_state.py      the numbers of a model before a step, forecast or measured; their intervals, and blocks that
                           have too narrow ones
     fixed_points.py       where correlations come to rest in a deep Post-LN model with dropout, and how fast
-    diagnostics.py        dangers, a score of them, laws of depth, sensitivity, and bounds on kurtosis by a token
-                          kernel
+    diagnostics.py        dangers, a score of them, laws of depth, sensitivity, and the kurtosis at a start
 
 The catalogue of components is handed in; arithmetic is that of `ablate/signal`. Never here: torch, or anything that
 trains.

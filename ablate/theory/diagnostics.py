@@ -1,4 +1,4 @@
-"""Diagnostics of a forecast: its dangers, a score of them, laws of depth, sensitivity, and bounds on kurtosis."""
+"""Diagnostics of a forecast: its dangers, a score of them, laws of depth, sensitivity, and the kurtosis at a start."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ablate.theory.initial_state import InitialModel
 COLLAPSED = 0.99
 """A mean cosine from which the tokens of a sequence are nearly one: attention has nothing left to tell apart."""
 GRADIENTS = 100.0
-"""The largest ratio of a gradient at one end of the model to that at the other, as a root mean square."""
-SIZES = 1000.0  # the largest ratio of a stream at one end of the model to that at the other, as a root mean square
+"""The largest ratio of root mean squares of the gradient, between the ends of the model, that is no danger."""
+SIZES = 1000.0  # the same of the stream
 SILENT = 1e-9
 """The largest share of the stream that a layer may have written where it counts as having written nothing."""
 OVERFLOW = "numbers are no longer finite"

@@ -6,7 +6,8 @@ If attention is causal, all N buckets are of the past: E = ⌊N/2⌋ for single 
 growing width up to M, beyond which all distances share the last. Otherwise past and future have N/2 buckets each.
 
     Raffel et al. 2020, arXiv:1910.10683, Sec. 2.1; the buckets as in the code released with it: N = 32, M = 128.
-    There all layers share one set of numbers; here each attention has its own.
+
+There all layers share one set of numbers; here each attention has its own.
 """
 
 from bisect import bisect_left

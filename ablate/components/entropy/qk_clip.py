@@ -10,7 +10,7 @@ key takes the smallest of their factors γ_h^(1-α), and each query the rest: ev
 
 Weights with a bias are refused, as are norms of queries, keys or their weights: behind one, scaling changes nothing.
 Layers that share their weights scale them one after another. The products are computed in the type of attention, so a
-maximum is off by up to 2⁻⁸ of itself in bfloat16.
+maximum is off by up to 2⁻⁸ of itself in bfloat16. The forward pass, its gradient and heads below τ stay as they are.
 """
 
 from collections.abc import Mapping

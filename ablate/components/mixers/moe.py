@@ -19,8 +19,9 @@ slice of one tensor: every weight that fits an MLP fits an expert, with its init
 update each as a matrix, and a model with more experts shares the numbers of the first. On the meta device, which has no
 data, all experts get equally many tokens. Under `torch.compile` the graph breaks at the experts.
 
-The router is computed in float32 at least, also under autocast (arXiv:2101.03961, Sec. 2.4). L_balance, a product of
-means, is in microbatches or among ranks the mean of that of each part; the load is counted over the whole batch.
+The router is computed in float32 at least, also under autocast (arXiv:2101.03961, Sec. 2.4). In microbatches or among
+ranks L_balance, a product of means, is the mean of that of each part, and L_z, linear in the tokens, is exact; the load
+is counted over the whole batch in whole numbers, so that b does not depend on how it is divided.
 
 Dimension key: B batch, T time, N tokens (B T), D width of the model, E experts, K choices of a token.
 """
